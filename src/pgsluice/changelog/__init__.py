@@ -1,0 +1,1 @@
+"""The seam: entries, positions, and the durable log that everything else reads."""

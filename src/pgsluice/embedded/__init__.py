@@ -1,0 +1,1 @@
+"""The bundled PostgreSQL server, for the demo and for tests."""

@@ -1,0 +1,320 @@
+"""
+Every error that pgsluice raises on purpose.
+
+The class says what kind of failure it is: a stable code for logs and JSON, the exit code of the
+command line, and whether trying again can help. The message says what and where; the remedy says
+what to do. ``docs/errors.md`` is generated from this module.
+
+    SluiceError
+    ├── ConfigError                 2
+    │   └── NotInstalledError
+    ├── MachineError                2
+    ├── LogError                    2
+    │   ├── LogLockedError
+    │   └── LogFormatError
+    ├── SourceError                 3
+    │   ├── SourceUnreachableError      (transient)
+    │   ├── SourceRefusedError
+    │   ├── PoolerError
+    │   ├── WalLevelError
+    │   ├── MissingRightError
+    │   ├── NotInitializedError
+    │   ├── UnsafePublicationError
+    │   ├── SlotTakenError              (transient)
+    │   ├── SlotMissingError
+    │   ├── SlotUnusableError
+    │   ├── PublicationMissingError
+    │   ├── PublicationChangedError
+    │   ├── RunActiveError
+    │   └── DecodeError
+    ├── TargetError                 4
+    │   ├── TargetUnavailableError      (transient)
+    │   ├── TargetSchemaError
+    │   └── TargetFencedError
+    └── GapError                    5
+        ├── SlotInvalidatedError
+        ├── SlotRecreatedError
+        ├── SlotBehindError
+        ├── SlotAheadOfLogError
+        ├── SinkBehindLogError
+        ├── WrongSystemError
+        └── TimelineDivergedError
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = [
+    "ConfigError",
+    "DecodeError",
+    "GapError",
+    "LogError",
+    "LogFormatError",
+    "LogLockedError",
+    "MachineError",
+    "MissingRightError",
+    "NotInitializedError",
+    "NotInstalledError",
+    "PoolerError",
+    "PublicationChangedError",
+    "PublicationMissingError",
+    "RunActiveError",
+    "SinkBehindLogError",
+    "SlotAheadOfLogError",
+    "SlotBehindError",
+    "SlotInvalidatedError",
+    "SlotMissingError",
+    "SlotRecreatedError",
+    "SlotTakenError",
+    "SlotUnusableError",
+    "SluiceError",
+    "SourceError",
+    "SourceRefusedError",
+    "SourceUnreachableError",
+    "TargetError",
+    "TargetFencedError",
+    "TargetSchemaError",
+    "TargetUnavailableError",
+    "TimelineDivergedError",
+    "UnsafePublicationError",
+    "WalLevelError",
+    "WrongSystemError",
+]
+
+
+class SluiceError(Exception):
+    """Something that pgsluice can name went wrong."""
+
+    code: ClassVar[str] = "SLUICE-ERROR"
+    exit_code: ClassVar[int] = 1
+    transient: ClassVar[bool] = False
+    """Whether the same call may succeed later without anybody doing anything."""
+
+    def __init__(self, message: str, *, remedy: str = "", **fields: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.fields = fields
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.remedy}" if self.remedy else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Spark ships errors between processes; keyword arguments don't survive the default way.
+        return _rebuild, (type(self), self.message, self.remedy, self.fields)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The error as plain data, for JSON output and log fields."""
+        return {"code": self.code, "message": self.message, "remedy": self.remedy, **self.fields}
+
+
+def _rebuild(kind: type[SluiceError], message: str, remedy: str, fields: dict[str, Any]) -> SluiceError:
+    return kind(message, remedy=remedy, **fields)
+
+
+class ConfigError(SluiceError):
+    """The configuration, a flag or an environment variable is missing or wrong."""
+
+    code = "SLUICE-CONFIG"
+    exit_code = 2
+
+
+class NotInstalledError(ConfigError):
+    """A part that the configuration asks for is not installed."""
+
+    code = "SLUICE-NOT-INSTALLED"
+
+
+class MachineError(SluiceError):
+    """This machine lacks something: Java, space, or the right to write somewhere."""
+
+    code = "SLUICE-MACHINE"
+    exit_code = 2
+
+
+class LogError(SluiceError):
+    """The change log on disk can't be used."""
+
+    code = "SLUICE-LOG"
+    exit_code = 2
+
+
+class LogLockedError(LogError):
+    """Another process owns this change log."""
+
+    code = "SLUICE-LOG-LOCKED"
+
+
+class LogFormatError(LogError):
+    """A file of the change log is damaged, or was written by a newer version."""
+
+    code = "SLUICE-LOG-FORMAT"
+
+
+class SourceError(SluiceError):
+    """The source database refused or failed."""
+
+    code = "SLUICE-SOURCE"
+    exit_code = 3
+
+
+class SourceUnreachableError(SourceError):
+    """The source can't be reached, or the connection to it broke."""
+
+    code = "SLUICE-SOURCE-UNREACHABLE"
+    transient = True
+
+
+class SourceRefusedError(SourceError):
+    """The source refused the connection: password, pg_hba.conf, database or role."""
+
+    code = "SLUICE-SOURCE-REFUSED"
+
+
+class PoolerError(SourceError):
+    """The source's address leads to a connection pooler, which can't carry replication."""
+
+    code = "SLUICE-SOURCE-POOLER"
+
+
+class WalLevelError(SourceError):
+    """The source does not write the WAL that logical replication needs."""
+
+    code = "SLUICE-WAL-LEVEL"
+
+
+class MissingRightError(SourceError):
+    """The role lacks a right on the source."""
+
+    code = "SLUICE-MISSING-RIGHT"
+
+
+class NotInitializedError(SourceError):
+    """The source has not been prepared by ``pgsluice init``, or by an older version."""
+
+    code = "SLUICE-NOT-INITIALIZED"
+
+
+class UnsafePublicationError(SourceError):
+    """The publication would make UPDATE or DELETE fail in the application."""
+
+    code = "SLUICE-UNSAFE-PUBLICATION"
+
+
+class SlotTakenError(SourceError):
+    """The replication slot is in use by another process."""
+
+    code = "SLUICE-SLOT-TAKEN"
+    transient = True
+
+
+class SlotMissingError(SourceError):
+    """The replication slot does not exist."""
+
+    code = "SLUICE-SLOT-MISSING"
+
+
+class SlotUnusableError(SourceError):
+    """A slot of that name exists, but with another plugin, kind or database."""
+
+    code = "SLUICE-SLOT-UNUSABLE"
+
+
+class PublicationMissingError(SourceError):
+    """The publication does not exist, or the server skipped it while decoding."""
+
+    code = "SLUICE-PUBLICATION-MISSING"
+
+
+class PublicationChangedError(SourceError):
+    """The publication is not the one that this pipeline was started with."""
+
+    code = "SLUICE-PUBLICATION-CHANGED"
+
+
+class RunActiveError(SourceError):
+    """The operation is refused while a pipeline is running."""
+
+    code = "SLUICE-RUN-ACTIVE"
+
+
+class DecodeError(SourceError):
+    """The replication stream holds bytes that are not a message of protocol 1."""
+
+    code = "SLUICE-DECODE"
+
+
+class TargetError(SluiceError):
+    """The target refused or failed."""
+
+    code = "SLUICE-TARGET"
+    exit_code = 4
+
+
+class TargetUnavailableError(TargetError):
+    """The target can't be reached or can't write just now."""
+
+    code = "SLUICE-TARGET-UNAVAILABLE"
+    transient = True
+
+
+class TargetSchemaError(TargetError):
+    """A row does not fit the table that the target has."""
+
+    code = "SLUICE-TARGET-SCHEMA"
+
+
+class TargetFencedError(TargetError):
+    """Another run has taken the target over; this one must stop."""
+
+    code = "SLUICE-TARGET-FENCED"
+
+
+class GapError(SluiceError):
+    """Changes are missing between what the target holds and what can still be read."""
+
+    code = "SLUICE-GAP"
+    exit_code = 5
+
+
+class SlotInvalidatedError(GapError):
+    """The server has invalidated the slot: WAL that it needed is gone."""
+
+    code = "SLUICE-SLOT-LOST"
+
+
+class SlotRecreatedError(GapError):
+    """The slot was dropped and created again: what happened in between is not in it."""
+
+    code = "SLUICE-SLOT-RECREATED"
+
+
+class SlotBehindError(GapError):
+    """The slot stands before the point where this pipeline's log begins."""
+
+    code = "SLUICE-SLOT-BEHIND"
+
+
+class SlotAheadOfLogError(GapError):
+    """The slot was confirmed beyond what the change log holds."""
+
+    code = "SLUICE-SLOT-AHEAD"
+
+
+class SinkBehindLogError(GapError):
+    """The target's position is older than the first position that the log still holds."""
+
+    code = "SLUICE-SINK-BEHIND"
+
+
+class WrongSystemError(GapError):
+    """The source is another database system than the one this position belongs to."""
+
+    code = "SLUICE-WRONG-SYSTEM"
+
+
+class TimelineDivergedError(GapError):
+    """The source went on along a timeline that this log has already gone past."""
+
+    code = "SLUICE-TIMELINE"

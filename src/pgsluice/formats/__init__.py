@@ -1,0 +1,1 @@
+"""From entries to the messages that other systems know, and back."""

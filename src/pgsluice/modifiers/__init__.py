@@ -1,0 +1,1 @@
+"""What may change on the way: DataFrame to DataFrame."""

@@ -1,0 +1,1 @@
+"""Configuration, assembly and the loop that carries batches to sinks."""

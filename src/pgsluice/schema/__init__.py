@@ -1,0 +1,1 @@
+"""What tables look like: versions of relations, types, and the catalog they come from."""

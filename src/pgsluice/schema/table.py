@@ -1,0 +1,70 @@
+"""
+One version of a table, as the stream describes it.
+
+A Relation message of the stream gives names, type numbers and the replica identity; the catalog of
+the source adds what the stream does not say (names of types, the primary key).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Identity = Literal["d", "n", "f", "i"]
+"""REPLICA IDENTITY: default (primary key), nothing, full, index."""
+
+TypeKind = Literal["base", "enum", "domain", "composite", "range", "array", "unknown"]
+"""What pg_type says a type is; ``unknown`` when only its number is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class PgType:
+    """A column's type."""
+
+    oid: int
+    name: str  # pg_type.typname: int4, numeric, mood
+    schema: str = "pg_catalog"
+    typmod: int = -1
+    kind: TypeKind = "base"
+    element: PgType | None = None  # of an array
+    base: PgType | None = None  # of a domain: what it stands for, with the typmod that holds
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, in the order of the stream."""
+
+    name: str
+    type: PgType
+    in_identity: bool  # the Relation message's flag: part of what UPDATE and DELETE send as old key
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A table between two changes of its definition."""
+
+    id: int  # number in the schema store
+    relid: int  # pg_class.oid
+    schema: str
+    name: str
+    identity: Identity
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = field(default=())  # from the catalog; empty when unknown or none
+
+    @property
+    def merge_key(self) -> tuple[int, ...]:
+        """
+        The columns by which UPDATE and DELETE find their row; empty when there are none.
+
+        What the stream flags, never simply the primary key: with an identity USING INDEX the old
+        tuple has that index's columns. FULL sends every old value, so the primary key may serve.
+        """
+        if self.identity == "f":
+            names = set(self.primary_key)
+            return tuple(i for i, column in enumerate(self.columns) if column.name in names)
+        return tuple(i for i, column in enumerate(self.columns) if column.in_identity)
+
+    @property
+    def qualified(self) -> str:
+        """``schema.name``, for people."""
+        return f"{self.schema}.{self.name}"

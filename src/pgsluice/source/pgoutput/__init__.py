@@ -1,0 +1,1 @@
+"""The replication protocol's messages, from bytes to columns."""

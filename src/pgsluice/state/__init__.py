@@ -1,0 +1,1 @@
+"""What the driver itself has to remember between runs."""

@@ -1,0 +1,1 @@
+"""Helpers for people who test their own sinks and pipelines."""
