@@ -1,0 +1,326 @@
+"""
+The reading side of the change log: from a position to ranges of bytes that tasks can decode.
+
+Everything that reads the stream reads it here: the pipeline's loops, the Spark source, ``tail``. A
+reader sees only whole transactions. It keeps nothing but the index of the segments it is at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pgsluice.changelog import index
+from pgsluice.changelog.position import Lsn
+from pgsluice.changelog.segment import Segment, read_meta, segments
+from pgsluice.errors import LogError, SinkBehindLogError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RANGE_BYTES: Final = 4 << 20  # of one task: long enough to be worth a task, short enough to bound its memory
+_KEPT_INDEXES: Final = 4
+_POLL_FLOOR, _POLL_CEILING = 0.0005, 0.005  # seconds between looks at the index while waiting
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """The transaction that is open where a range starts."""
+
+    commit_lsn: int
+    commit_ts: int  # microseconds since 2000-01-01 UTC, as on the wire
+    xid: int
+    end_lsn: int
+    seq: int  # changes of it before the range
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """Bytes of one segment that can be decoded on their own."""
+
+    path: str
+    start: int
+    end: int
+    opened: OpenTransaction | None
+    tail_end_lsn: int  # end of the transaction that is still open at the end of the range; 0 if none
+    relations: tuple[int, ...]  # offsets of the Relation frames in force at the start or met in the range
+    types: tuple[int, ...]  # offsets of the Type frames before the end
+
+
+@dataclass(frozen=True, slots=True)
+class LogSlice:
+    """Whole transactions: what follows ``start`` up to and including ``end``."""
+
+    start: Lsn
+    end: Lsn
+    ranges: tuple[LogRange, ...]
+    bytes: int
+    changes: int  # row changes and messages; those of unwanted tables included
+
+
+class LogReader:
+    """A place to read a log from. Not shared between threads."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        meta = read_meta(directory)
+        if meta is None:
+            raise LogError(f"there is no change log in {directory}", remedy="Start a run with this state directory first")
+        self.meta = meta
+        self._segments: list[Segment] = []
+        self._active = _Tail(None)  # the last segment, which grows
+        self._closed: OrderedDict[Segment, index.Records] = OrderedDict()  # the few that were read last
+        self._modified = -1
+        self._refresh()
+
+    @property
+    def first_lsn(self) -> Lsn:
+        """The oldest position from which the log can still be read."""
+        return self._segments[0].after if self._segments else Lsn.parse(self.meta.start_lsn)
+
+    @property
+    def end(self) -> Lsn:
+        """The end of the last whole transaction, or a later point up to which there is nothing."""
+        for segment in reversed(self._segments):
+            records = self._records(segment)
+            last = max(int(records["end_lsn"].max(initial=0)), segment.after)
+            if last:
+                return Lsn(last)
+        return Lsn.parse(self.meta.start_lsn)
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until the log has grown; gives False after ``timeout`` seconds without."""
+        deadline = time.monotonic() + timeout
+        pause = _POLL_FLOOR
+        while not self._refresh():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.2, _POLL_CEILING)
+        return True
+
+    def next(self, after: Lsn, max_bytes: int, range_bytes: int = RANGE_BYTES) -> LogSlice | None:
+        """
+        The transactions that follow ``after``, at least one, cut by bytes at a transaction's end.
+
+        A transaction larger than the limit is a slice of its own. None when there is nothing yet.
+        """
+        self._refresh()
+        if after < self.first_lsn:
+            raise SinkBehindLogError(
+                f"changes from {after} to {self.first_lsn} are no longer in the change log {self.directory}",
+                remedy="Copy the tables again (resync), or restore the log",
+                after=str(after),
+                first=str(self.first_lsn),
+            )
+        place = self._locate(after)
+        stop = self._stop(place, after, max_bytes) if place else None
+        return _Plan(self, place, stop, after, range_bytes).slice() if place and stop else None
+
+    def _locate(self, after: Lsn) -> _Place | None:
+        """Where the first unit after ``after`` begins."""
+        number = len(self._segments) - 1
+        while number > 0 and self._segments[number].after >= after:
+            number -= 1
+        while number >= 0:
+            records = self._records(self._segments[number])
+            passed = np.flatnonzero(index.is_unit(records) & (records["end_lsn"] <= after))
+            if len(passed):
+                return _Place(number, int(records["offset"][passed[-1]]))
+            if not (records["kind"] == index.OPENED).any():
+                return _Place(number, 0)
+            number -= 1  # the segment begins inside a transaction, which began in an earlier one
+        return None
+
+    def _stop(self, place: _Place, after: Lsn, max_bytes: int) -> _Stop | None:
+        """The last unit that still fits, or the first one."""
+        taken = 0
+        changes = 0
+        best: _Stop | None = None
+        for number in range(place.segment, len(self._segments)):
+            segment = self._segments[number]
+            units = self._records(segment)
+            units = units[index.is_unit(units) & (units["end_lsn"] > after)]
+            begin = place.offset if number == place.segment else 0
+            if len(units):
+                sizes = units["offset"] - begin + taken
+                fits = int(np.searchsorted(sizes, max_bytes, side="right"))
+                count = fits if best is not None else max(fits, 1)
+                if count:
+                    unit = units[count - 1]
+                    changes += int(units["seq"][:count].sum())
+                    best = _Stop(number, int(unit["offset"]), Lsn(int(unit["end_lsn"])), int(sizes[count - 1]), changes)
+                if count < len(units):
+                    break
+            if best is not None and taken >= max_bytes:
+                break
+            taken += segment.data.stat().st_size - begin
+        return best
+
+    def _records(self, segment: Segment) -> index.Records:
+        """The final records of a segment."""
+        if segment == self._active.segment:
+            return self._active.records
+        known = self._closed.get(segment)
+        if known is not None:
+            return known
+        records = index.load(segment.index)
+        if index.is_unit(self._active.records).any():  # else its end may be cut and written anew
+            self._closed[segment] = records
+            if len(self._closed) > _KEPT_INDEXES:
+                self._closed.popitem(last=False)
+        return records
+
+    def _refresh(self) -> bool:
+        """Look for new records; gives whether there were any."""
+        changed = self._active.refresh()
+        modified = self.directory.stat().st_mtime_ns
+        if modified != self._modified:
+            self._modified = modified
+            before = self._segments
+            self._segments = [segment for segment in segments(self.directory) if segment.index.exists()]
+            if self._segments != before:
+                changed = True
+                if self._segments and self._segments[-1] != self._active.segment:
+                    self._active = _Tail(self._segments[-1])
+                    self._active.refresh()
+        return changed
+
+
+class _Tail:
+    """The final records of the segment that is being written: up to its last unit or watermark."""
+
+    def __init__(self, segment: Segment | None) -> None:
+        self.segment = segment
+        self.records = np.empty(0, index.RECORD)
+        self._stamp: tuple[int, int, int] | None = None
+
+    def refresh(self) -> bool:
+        """Read what was added; gives whether something was."""
+        if self.segment is None:
+            return False
+        try:
+            stat = self.segment.index.stat()
+            stamp = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            if stamp == self._stamp:
+                return False
+            self._stamp = stamp
+            with self.segment.index.open("rb") as file:
+                file.seek(len(self.records) * index.RECORD.itemsize)
+                raw = file.read()
+        except FileNotFoundError:  # an unfinished transaction was cut away, and its segment with it
+            return False
+        fresh = index.valid_prefix(np.frombuffer(raw, index.RECORD, count=len(raw) // index.RECORD.itemsize))
+        # Marks and relations of an unfinished transaction may yet be cut: not taken before its end.
+        final = np.flatnonzero(index.is_unit(fresh) | (fresh["kind"] == index.WATERMARK))
+        if len(final) == 0:
+            return False
+        self.records = np.concatenate([self.records, fresh[: int(final[-1]) + 1]])
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    segment: int  # number in the reader's list
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    segment: int
+    offset: int
+    end_lsn: Lsn
+    bytes: int
+    changes: int
+
+
+class _Plan:
+    """The ranges of one slice."""
+
+    def __init__(self, reader: LogReader, place: _Place, stop: _Stop, after: Lsn, range_bytes: int) -> None:
+        self._reader = reader
+        self._place = place
+        self._stop = stop
+        self._after = after
+        self._range_bytes = range_bytes
+
+    def slice(self) -> LogSlice:
+        """Cut the bytes between place and stop into ranges."""
+        ranges: list[LogRange] = []
+        later_end = 0  # of the transaction that is open where the segment ends
+        for number in range(self._stop.segment, self._place.segment - 1, -1):
+            found = list(self._segment_ranges(number, later_end))
+            ranges[:0] = found
+            if found and found[0].opened is not None:
+                later_end = found[0].opened.end_lsn
+            else:
+                later_end = 0
+        return LogSlice(self._after, self._stop.end_lsn, tuple(ranges), self._stop.bytes, self._stop.changes)
+
+    def _segment_ranges(self, number: int, later_end: int) -> list[LogRange]:
+        segment = self._reader._segments[number]
+        records = self._reader._records(segment)
+        last = number == self._stop.segment
+        begin = self._place.offset if number == self._place.segment else 0
+        end = self._stop.offset if last else segment.data.stat().st_size
+        opened_at = records[records["kind"] == index.OPENED]
+        if begin == 0 and len(opened_at):
+            begin = int(opened_at["offset"][0])
+        cuts = _cuts(records, begin, end, self._range_bytes)
+        return [
+            _range(segment, records, start, stop, later_end)
+            for start, stop in zip(cuts, cuts[1:], strict=False)
+            if stop > start
+        ]
+
+
+def _cuts(records: index.Records, begin: int, end: int, range_bytes: int) -> list[int]:
+    """Offsets between which ranges lie: ends of units and marks, about ``range_bytes`` apart."""
+    possible = records["offset"][index.is_unit(records) | (records["kind"] == index.MARK)]
+    possible = np.unique(possible[(possible > begin) & (possible < end)])
+    cuts = [begin]
+    while True:
+        at = int(np.searchsorted(possible, cuts[-1] + range_bytes))
+        if at >= len(possible):
+            return [*cuts, end]
+        cuts.append(int(possible[at]))
+
+
+def _range(segment: Segment, records: index.Records, start: int, stop: int, later_end: int) -> LogRange:
+    marks = records[((records["kind"] == index.MARK) | (records["kind"] == index.OPENED)) & (records["offset"] == start)]
+    units = records[index.is_unit(records)]
+    opened = None
+    if len(marks):
+        mark = marks[0]
+        opened = OpenTransaction(
+            int(mark["commit_lsn"]),
+            int(mark["commit_ts"]),
+            int(mark["xid"]),
+            _end_after(units, start, later_end),
+            int(mark["seq"]),
+        )
+    whole = bool((units["offset"] == stop).any())
+    relations = records[(records["kind"] == index.RELATION) & (records["offset"] < stop)]
+    in_force = {int(r["relid"]): int(r["offset"]) for r in relations[relations["offset"] < start]}
+    met = relations["offset"][relations["offset"] >= start].tolist()
+    types = records["offset"][(records["kind"] == index.TYPE) & (records["offset"] < stop)]
+    return LogRange(
+        str(segment.data),
+        start,
+        stop,
+        opened,
+        0 if whole else _end_after(units, stop, later_end),
+        tuple(sorted([*in_force.values(), *met])),
+        tuple(types.tolist()),
+    )
+
+
+def _end_after(units: index.Records, offset: int, later_end: int) -> int:
+    """The end of the transaction that is open at ``offset``."""
+    ends = units["end_lsn"][units["offset"] > offset]
+    return int(ends[0]) if len(ends) else later_end
