@@ -16,9 +16,11 @@ what to do. ``docs/errors.md`` is generated from this module.
     │   ├── SourceUnreachableError      (transient)
     │   ├── SourceRefusedError
     │   ├── PoolerError
+    │   ├── UnsupportedServerError
     │   ├── WalLevelError
     │   ├── MissingRightError
     │   ├── NotInitializedError
+    │   ├── NewerInstallationError
     │   ├── UnsafePublicationError
     │   ├── SlotTakenError              (transient)
     │   ├── SlotMissingError
@@ -30,7 +32,10 @@ what to do. ``docs/errors.md`` is generated from this module.
     ├── TargetError                 4
     │   ├── TargetUnavailableError      (transient)
     │   ├── TargetSchemaError
-    │   └── TargetFencedError
+    │   │   └── UntypedValueError
+    │   ├── TargetLockedError
+    │   ├── TargetFencedError
+    │   └── OutputClosedError       0
     └── GapError                    5
         ├── SlotInvalidatedError
         ├── SlotRecreatedError
@@ -54,8 +59,10 @@ __all__ = [
     "LogLockedError",
     "MachineError",
     "MissingRightError",
+    "NewerInstallationError",
     "NotInitializedError",
     "NotInstalledError",
+    "OutputClosedError",
     "PoolerError",
     "PublicationChangedError",
     "PublicationMissingError",
@@ -74,10 +81,13 @@ __all__ = [
     "SourceUnreachableError",
     "TargetError",
     "TargetFencedError",
+    "TargetLockedError",
     "TargetSchemaError",
     "TargetUnavailableError",
     "TimelineDivergedError",
     "UnsafePublicationError",
+    "UnsupportedServerError",
+    "UntypedValueError",
     "WalLevelError",
     "WrongSystemError",
 ]
@@ -114,7 +124,12 @@ def _rebuild(kind: type[SluiceError], message: str, remedy: str, fields: dict[st
 
 
 class ConfigError(SluiceError):
-    """The configuration, a flag or an environment variable is missing or wrong."""
+    """
+    The configuration, a flag or an environment variable is missing or wrong.
+
+    Nothing was started. The message names the key and, for a misspelt one, the nearest that exists;
+    ``pgsluice config schema`` prints all of them.
+    """
 
     code = "SLUICE-CONFIG"
     exit_code = 2
@@ -127,14 +142,23 @@ class NotInstalledError(ConfigError):
 
 
 class MachineError(SluiceError):
-    """This machine lacks something: Java, space, or the right to write somewhere."""
+    """
+    This machine lacks something: Java, space, or the right to write somewhere.
+
+    ``pgsluice check`` without a URL lists everything that it needs and finds.
+    """
 
     code = "SLUICE-MACHINE"
     exit_code = 2
 
 
 class LogError(SluiceError):
-    """The change log on disk can't be used."""
+    """
+    The change log on disk can't be used.
+
+    Never delete a log to get rid of this error: the slot has been confirmed up to the log's end, so what
+    a target has not applied yet may be nowhere else.
+    """
 
     code = "SLUICE-LOG"
     exit_code = 2
@@ -153,7 +177,11 @@ class LogFormatError(LogError):
 
 
 class SourceError(SluiceError):
-    """The source database refused or failed."""
+    """
+    The source database refused or failed.
+
+    ``pgsluice check --source-url ...`` names the cause together with the SQL or the setting that mends it.
+    """
 
     code = "SLUICE-SOURCE"
     exit_code = 3
@@ -178,6 +206,12 @@ class PoolerError(SourceError):
     code = "SLUICE-SOURCE-POOLER"
 
 
+class UnsupportedServerError(SourceError):
+    """The source is a server that pgsluice can't capture from: too old, or a standby."""
+
+    code = "SLUICE-SERVER-UNSUPPORTED"
+
+
 class WalLevelError(SourceError):
     """The source does not write the WAL that logical replication needs."""
 
@@ -194,6 +228,12 @@ class NotInitializedError(SourceError):
     """The source has not been prepared by ``pgsluice init``, or by an older version."""
 
     code = "SLUICE-NOT-INITIALIZED"
+
+
+class NewerInstallationError(SourceError):
+    """The source was prepared by a newer version of pgsluice than this one."""
+
+    code = "SLUICE-NEWER-INSTALLATION"
 
 
 class UnsafePublicationError(SourceError):
@@ -246,7 +286,11 @@ class DecodeError(SourceError):
 
 
 class TargetError(SluiceError):
-    """The target refused or failed."""
+    """
+    The target refused or failed.
+
+    The log keeps the changes meanwhile: once the target is mended, the run goes on where it stopped.
+    """
 
     code = "SLUICE-TARGET"
     exit_code = 4
@@ -265,14 +309,38 @@ class TargetSchemaError(TargetError):
     code = "SLUICE-TARGET-SCHEMA"
 
 
+class TargetLockedError(TargetError):
+    """Another process has the target open, and it can have only one writer."""
+
+    code = "SLUICE-TARGET-LOCKED"
+
+
+class UntypedValueError(TargetSchemaError):
+    """A value does not fit its typed column, and the choice for such values is to stop."""
+
+    code = "SLUICE-UNTYPED"
+
+
 class TargetFencedError(TargetError):
     """Another run has taken the target over; this one must stop."""
 
     code = "SLUICE-TARGET-FENCED"
 
 
+class OutputClosedError(TargetError):
+    """Whoever read our output went away (``| head``): a clean end, not a failure."""
+
+    code = "SLUICE-OUTPUT-CLOSED"
+    exit_code = 0
+
+
 class GapError(SluiceError):
-    """Changes are missing between what the target holds and what can still be read."""
+    """
+    Changes are missing between what the target holds and what can still be read.
+
+    Going on would leave the target silently wrong, so nothing is applied. The only remedy is to copy the
+    data again from a new point; the message names both ends of the gap.
+    """
 
     code = "SLUICE-GAP"
     exit_code = 5

@@ -95,7 +95,9 @@ def test_everything_comes_back_in_order_from_any_transaction(tmp_path: Path, seg
     commit = 100
     for number in range(60):
         commit += rng.randrange(16, 400)
-        messages = transaction(commit, [rng.randbytes(rng.randrange(900)) for _ in range(rng.randrange(9))], (number % 5,))
+        messages = transaction(
+            commit, [rng.randbytes(rng.randrange(900)) for _ in range(rng.randrange(9))], (number % 5,)
+        )
         feed(writer, scanner, messages)
         history.append((commit + 8, [m for m in messages if m[:1] != b"R"]))
         if rng.random() < 0.5:

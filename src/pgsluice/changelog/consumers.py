@@ -41,7 +41,9 @@ class Consumers:
         self._directory.mkdir(parents=True, exist_ok=True)
         path = self._path(name)
         scratch = path.with_name(f".{path.name}.{os.getpid()}")
-        scratch.write_text(json.dumps({"name": name, "lsn": str(lsn), "seen": time.time(), "durable": durable}))
+        scratch.write_text(
+            json.dumps({"name": name, "lsn": str(lsn), "seen": time.time(), "durable": durable})
+        )
         # Not synced: after a crash an older value only keeps segments longer.
         scratch.replace(path)
 

@@ -31,7 +31,9 @@ ENVELOPE: Final = pa.schema(
         pa.field("schema", pa.string()),
         pa.field("table", pa.string()),
         pa.field("values", pa.list_(pa.field("element", pa.string()))),
-        pa.field("old", pa.list_(pa.field("element", pa.string()))),  # key columns or the whole row; else NULL
+        pa.field(
+            "old", pa.list_(pa.field("element", pa.string()))
+        ),  # key columns or the whole row; else NULL
         pa.field("unchanged", pa.list_(pa.field("element", pa.int32()))),
         pa.field("prefix", pa.string()),
         pa.field("content", pa.string()),

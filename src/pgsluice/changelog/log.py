@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from pgsluice.changelog.scan import Scanned, Scanner
 
-SEGMENT_BYTES: Final = 64 << 20  # large enough that opening files costs nothing, small enough to let go of soon
+SEGMENT_BYTES: Final = (
+    64 << 20
+)  # large enough that opening files costs nothing, small enough to let go of soon
 
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
@@ -159,7 +161,12 @@ class LogWriter:
 
     def total_bytes(self) -> int:
         """What the log takes on disk."""
-        return sum(path.stat().st_size for s in segments(self._directory) for path in (s.data, s.index) if path.exists())
+        return sum(
+            path.stat().st_size
+            for s in segments(self._directory)
+            for path in (s.data, s.index)
+            if path.exists()
+        )
 
     def close(self) -> None:
         """Close the files; what was not synced is cut by the next writer."""
@@ -204,7 +211,9 @@ class LogWriter:
 
     def _roll(self, scanner: Scanner) -> None:
         """Begin a segment that can be read on its own: known relations first, then the open transaction's mark."""
-        fresh = _OpenSegment(Segment(self._appended, self._open[-1].segment.ordinal + 1, self._directory), 0, 0)
+        fresh = _OpenSegment(
+            Segment(self._appended, self._open[-1].segment.ordinal + 1, self._directory), 0, 0
+        )
         records = []
         for (kind, relid), frame in self._carried.items():
             record = np.zeros(1, index.RECORD)
@@ -223,7 +232,9 @@ class LogWriter:
         for record in records[(records["kind"] == index.RELATION) | (records["kind"] == index.TYPE)]:
             at = int(record["offset"]) - base
             length = int.from_bytes(scanned.frames[at : at + 4], "little")
-            self._carried[int(record["kind"]), int(record["relid"])] = bytes(scanned.frames[at : at + HEADER + length])
+            self._carried[int(record["kind"]), int(record["relid"])] = bytes(
+                scanned.frames[at : at + HEADER + length]
+            )
 
     def _close_full(self) -> None:
         with self._lock:

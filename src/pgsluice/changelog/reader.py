@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 RANGE_BYTES: Final = 4 << 20  # of one task: long enough to be worth a task, short enough to bound its memory
 _KEPT_INDEXES: Final = 4
+_NO_LIMIT: Final = 1 << 62
+_PG_EPOCH: Final = 946684800  # seconds from 1970 to 2000
 _POLL_FLOOR, _POLL_CEILING = 0.0005, 0.005  # seconds between looks at the index while waiting
 
 
@@ -69,7 +71,9 @@ class LogReader:
         self.directory = directory
         meta = read_meta(directory)
         if meta is None:
-            raise LogError(f"there is no change log in {directory}", remedy="Start a run with this state directory first")
+            raise LogError(
+                f"there is no change log in {directory}", remedy="Start a run with this state directory first"
+            )
         self.meta = meta
         self._segments: list[Segment] = []
         self._active = _Tail(None)  # the last segment, which grows
@@ -104,9 +108,11 @@ class LogReader:
             pause = min(pause * 1.2, _POLL_CEILING)
         return True
 
-    def next(self, after: Lsn, max_bytes: int, range_bytes: int = RANGE_BYTES) -> LogSlice | None:
+    def next(
+        self, after: Lsn, max_bytes: int, range_bytes: int = RANGE_BYTES, max_changes: int | None = None
+    ) -> LogSlice | None:
         """
-        The transactions that follow ``after``, at least one, cut by bytes at a transaction's end.
+        The transactions that follow ``after``, at least one, cut by bytes or changes at a transaction's end.
 
         A transaction larger than the limit is a slice of its own. None when there is nothing yet.
         """
@@ -119,8 +125,17 @@ class LogReader:
                 first=str(self.first_lsn),
             )
         place = self._locate(after)
-        stop = self._stop(place, after, max_bytes) if place else None
+        stop = self._stop(place, after, max_bytes, max_changes or _NO_LIMIT) if place else None
         return _Plan(self, place, stop, after, range_bytes).slice() if place and stop else None
+
+    def commit_time_after(self, after: Lsn) -> float | None:
+        """When the first transaction after ``after`` was committed (seconds since 1970); None if there is none."""
+        for segment in self._segments:
+            records = self._records(segment)
+            later = records[(records["kind"] == index.END) & (records["end_lsn"] > after)]
+            if len(later):
+                return int(later["commit_ts"][0]) / 1e6 + _PG_EPOCH
+        return None
 
     def _locate(self, after: Lsn) -> _Place | None:
         """Where the first unit after ``after`` begins."""
@@ -137,7 +152,7 @@ class LogReader:
             number -= 1  # the segment begins inside a transaction, which began in an earlier one
         return None
 
-    def _stop(self, place: _Place, after: Lsn, max_bytes: int) -> _Stop | None:
+    def _stop(self, place: _Place, after: Lsn, max_bytes: int, max_changes: int) -> _Stop | None:
         """The last unit that still fits, or the first one."""
         taken = 0
         changes = 0
@@ -149,12 +164,20 @@ class LogReader:
             begin = place.offset if number == place.segment else 0
             if len(units):
                 sizes = units["offset"] - begin + taken
-                fits = int(np.searchsorted(sizes, max_bytes, side="right"))
+                counts = np.cumsum(units["seq"]) + changes
+                fits = int(
+                    min(
+                        np.searchsorted(sizes, max_bytes, "right"),
+                        np.searchsorted(counts, max_changes, "right"),
+                    )
+                )
                 count = fits if best is not None else max(fits, 1)
                 if count:
                     unit = units[count - 1]
-                    changes += int(units["seq"][:count].sum())
-                    best = _Stop(number, int(unit["offset"]), Lsn(int(unit["end_lsn"])), int(sizes[count - 1]), changes)
+                    changes = int(counts[count - 1])
+                    best = _Stop(
+                        number, int(unit["offset"]), Lsn(int(unit["end_lsn"])), int(sizes[count - 1]), changes
+                    )
                 if count < len(units):
                     break
             if best is not None and taken >= max_bytes:
@@ -292,7 +315,9 @@ def _cuts(records: index.Records, begin: int, end: int, range_bytes: int) -> lis
 
 
 def _range(segment: Segment, records: index.Records, start: int, stop: int, later_end: int) -> LogRange:
-    marks = records[((records["kind"] == index.MARK) | (records["kind"] == index.OPENED)) & (records["offset"] == start)]
+    marks = records[
+        ((records["kind"] == index.MARK) | (records["kind"] == index.OPENED)) & (records["offset"] == start)
+    ]
     units = records[index.is_unit(records)]
     opened = None
     if len(marks):

@@ -42,7 +42,9 @@ def _big(data: npt.NDArray[np.uint8], at: int, size: int) -> int:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _put(records: npt.NDArray[np.int64], at: int, kind: int, offset: int, end: int, state: Any, relid: int) -> None:
+def _put(
+    records: npt.NDArray[np.int64], at: int, kind: int, offset: int, end: int, state: Any, relid: int
+) -> None:
     records[at, 0] = kind
     records[at, 1] = offset
     records[at, 2] = end
@@ -188,7 +190,9 @@ class Scanner:
                 remedy="Report it with the server's version; the log keeps everything before it",
             )
         self._state[_BASE] += written
-        return Scanned(consumed, memoryview(self._frames)[:written], as_records(self._records[:found]), reason)
+        return Scanned(
+            consumed, memoryview(self._frames)[:written], as_records(self._records[:found]), reason
+        )
 
     def reset(self, offset: int) -> None:
         """Forget the open transaction: the log was cut, or the connection is new."""

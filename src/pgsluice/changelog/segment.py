@@ -76,7 +76,9 @@ def read_meta(directory: Path) -> LogMeta | None:
     except FileNotFoundError:
         return None
     except ValueError as exc:
-        raise LogFormatError(f"{path} is damaged", remedy="Remove the log directory and copy the data again") from exc
+        raise LogFormatError(
+            f"{path} is damaged", remedy="Remove the log directory and copy the data again"
+        ) from exc
     if fields.get("format", 0) > FORMAT:
         raise LogFormatError(
             f"{path} was written by a newer pgsluice (format {fields['format']}, this one knows {FORMAT})",

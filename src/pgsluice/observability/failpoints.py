@@ -1,27 +1,36 @@
 """
-Named places where a test can kill the process: ``PGSLUICE_FAILPOINT=log.before_data_sync`` or ``…:3``.
+Places where a test may kill the process, to prove what a crash leaves behind.
 
-The process ends by SIGKILL when it comes to the named place (for the third time), exactly as if the
-machine had taken it away there. Without the variable a failpoint is a call of an empty function.
+``PGSLUICE_FAILPOINT=sink.before_commit`` makes the process kill itself when it gets there for the first
+time, ``sink.before_commit:3`` the third time. The variable is read once, when this module is loaded;
+without it a failpoint is one comparison. SIGKILL, because nothing may be tidied up on the way out.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from itertools import count
+from typing import Final
 
-_name, _, _times = os.environ.get("PGSLUICE_FAILPOINT", "").partition(":")
-_passed = count(1)
+VARIABLE: Final = "PGSLUICE_FAILPOINT"
 
 
-def _armed(name: str) -> None:
-    if name == _name and next(_passed) >= int(_times or 1):
+def _parse(setting: str) -> tuple[str, int]:
+    name, _, count = setting.partition(":")
+    return name, int(count or 1)
+
+
+_armed, _passes_left = _parse(os.environ.get(VARIABLE, ""))
+
+
+def failpoint(name: str) -> None:
+    """Die here, if the environment says so."""
+    if _armed == name:
+        _pass()
+
+
+def _pass() -> None:
+    global _passes_left
+    _passes_left -= 1
+    if _passes_left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _off(name: str) -> None:
-    """Do nothing: no failpoint is set."""
-
-
-failpoint = _armed if _name else _off

@@ -16,17 +16,24 @@ Replay
     progress token, never on a batch's identity.
 Raise
     A :class:`~pgsluice.errors.TargetError` whose class is transient is tried again with the same
-    batch after a pause, and ``apply`` must then be able to run again; anything else stops the loop.
+    batch after a pause, and ``apply`` must then be able to run again, also when the failed call did
+    reach the target and only its reply was lost: a sink that keeps progress finds ``batch.end`` in
+    place of ``batch.start`` and returns. Anything else stops the loop.
+Fencing
+    A sink that keeps progress moves it from ``batch.start`` to ``batch.end`` and only for its newest
+    opener; when it finds another token or another opener it raises
+    :class:`~pgsluice.errors.TargetFencedError` and changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
     import pyarrow as pa
     from pydantic import BaseModel
     from pyspark.sql import DataFrame
@@ -53,7 +60,20 @@ class DataStep(Protocol):
         ...
 
     def frame(self) -> DataFrame:
-        """The rows as a Spark frame, for sinks that write from executors."""
+        """
+        The rows as a Spark frame, for sinks that write from executors.
+
+        Its partitions, read one after the other, give the rows in order.
+        """
+        ...
+
+    @property
+    def small(self) -> bool:
+        """
+        Whether the rows are few and on the driver already.
+
+        Then ``frame()`` is a local relation, and ``collect()`` of projections and filters needs no job.
+        """
         ...
 
 

@@ -1,0 +1,1 @@
+"""The command `pgsluice config` and what is below it."""

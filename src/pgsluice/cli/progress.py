@@ -1,0 +1,89 @@
+"""What a running pipeline shows: a live view on a terminal, plain log lines elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pgsluice.pipeline.run import Pipeline
+
+logger = structlog.get_logger(__name__)
+
+_VIEW_SECONDS: Final = 0.25
+_LINE_SECONDS: Final = 10.0  # between lines where there is no terminal
+
+
+@contextlib.contextmanager
+def display(pipeline: Pipeline) -> Iterator[None]:
+    """Show how far the sinks are while the block runs."""
+    ended = threading.Event()
+    show = _live if sys.stderr.isatty() else _lines
+    thread = threading.Thread(target=show, args=(pipeline, ended), name="display", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _lines(pipeline: Pipeline, ended: threading.Event) -> None:
+    rates = _Rates()
+    while not ended.wait(_LINE_SECONDS):
+        for name, loop in list(pipeline.loops.items()):
+            facts = loop.facts
+            logger.info(
+                "progress", sink=name, position=str(facts.position), changes=facts.changes,
+                per_second=round(rates.of(name, facts.changes)), **({"retrying": facts.retrying} if facts.retrying else {}),
+            )  # fmt: skip
+
+
+def _live(pipeline: Pipeline, ended: threading.Event) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    rates = _Rates()
+    with Live(console=Console(stderr=True), refresh_per_second=4, transient=False) as live:
+        while not ended.wait(_VIEW_SECONDS):
+            live.update(_view(pipeline, rates))
+        live.update(_view(pipeline, rates))
+
+
+def _view(pipeline: Pipeline, rates: _Rates) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("sink", "position", "changes", "changes/s", "batches", "state"):
+        table.add_column(column, justify="right" if column.startswith(("changes", "batches")) else "left")
+    for name, loop in list(pipeline.loops.items()):
+        facts = loop.facts
+        rate = rates.of(name, facts.changes)
+        state = f"retrying: {facts.retrying}" if facts.retrying else "running" if loop.is_alive() else "done"
+        table.add_row(
+            name, str(facts.position), f"{facts.changes:,}", f"{rate:,.0f}", f"{facts.batches:,}", state
+        )
+    return table
+
+
+class _Rates:
+    """Changes per second since the last look, smoothed."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[float, int, float]] = {}
+
+    def of(self, name: str, changes: int) -> float:
+        now = time.monotonic()
+        at, before, rate = self._seen.get(name, (now, changes, 0.0))
+        if now > at:
+            rate = 0.5 * rate + 0.5 * (changes - before) / (now - at)
+        self._seen[name] = (now, changes, rate)
+        return rate

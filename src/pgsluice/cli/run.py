@@ -1,0 +1,70 @@
+"""``pgsluice run``: listen, and carry changes to the targets until told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Annotated, Literal
+
+import typer
+
+from pgsluice.cli.options import (
+    ExcludeTables,
+    Name,
+    Publication,
+    Slot,
+    SourceUrl,
+    StateDir,
+    Tables,
+    TargetKind,
+    TargetUrl,
+    flags,
+    target_flags,
+)
+from pgsluice.cli.progress import display
+from pgsluice.cli.settings import load_config, settings
+from pgsluice.cli.signals import stopped_by_signals
+
+
+def run(
+    context: typer.Context,
+    source_url: SourceUrl = None,
+    target: TargetKind = None,
+    target_url: TargetUrl = None,
+    name: Name = None,
+    state_dir: StateDir = None,
+    mode: Annotated[Literal["replication"] | None, typer.Option(help="What to do: replication.")] = None,
+    tables: Tables = None,
+    exclude_tables: ExcludeTables = None,
+    slot: Slot = None,
+    publication: Publication = None,
+    init: Annotated[bool, typer.Option("--init", help="Prepare the source first, if it isn't yet.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Catch up with what is there now, then end.")] = False,
+) -> None:
+    """Carry changes to the targets until stopped; the first signal finishes the running batch."""
+    from pgsluice.pipeline.build import build_pipeline
+
+    shared = settings(context)
+    config = load_config(
+        context,
+        {
+            **flags(
+                source_url=source_url,
+                name=name,
+                state_dir=state_dir,
+                mode=mode,
+                tables=tables,
+                exclude_tables=exclude_tables,
+                slot=slot,
+                publication=publication,
+            ),
+            **target_flags(target, target_url),
+        },
+    )
+    pipeline = build_pipeline(
+        config,
+        init=init,
+        quiet_spark=not shared.debug,
+        listener_logs={"log_level": shared.log_level, "log_format": shared.log_format},
+    )
+    with stopped_by_signals(pipeline.stop), contextlib.nullcontext() if shared.quiet else display(pipeline):
+        pipeline.run(once=once)

@@ -1,0 +1,115 @@
+"""``pgsluice tail``: watch changes as they come, from a pipeline's log or from a temporary slot."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgsluice.cli.init import selection
+from pgsluice.cli.options import (
+    ExcludeTables,
+    JsonOutput,
+    Name,
+    Publication,
+    SourceUrl,
+    StateDir,
+    Tables,
+    flags,
+)
+from pgsluice.cli.settings import load_config
+from pgsluice.cli.signals import stopped_by_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from pgsluice.pipeline.config import Config
+    from pgsluice.source.selection import Selection
+    from pgsluice.source.temporary import TemporaryLog
+
+
+def tail(
+    context: typer.Context,
+    source_url: SourceUrl = None,
+    name: Name = None,
+    state_dir: StateDir = None,
+    publication: Publication = None,
+    tables: Tables = None,
+    exclude_tables: ExcludeTables = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="Position to begin at: an LSN, or earliest; else now.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="End after so many lines.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the protocol's messages, unmodified.")] = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """
+    Print changes as they come. Follows a pipeline's log; where there is none, --source-url alone uses a
+    temporary slot and leaves nothing behind.
+    """
+    from pgsluice.changelog.segment import read_meta
+
+    config = load_config(
+        context,
+        flags(
+            source_url=source_url, name=name, state_dir=state_dir, publication=publication, tables=tables,
+            exclude_tables=exclude_tables,
+        ),
+    )  # fmt: skip
+    view = _View(selection(config), limit, raw, json_output)
+    with stopped_by_signals(view.stop):
+        if read_meta(config.log_dir) is not None:
+            view.show(config.log_dir, start, lambda: None)
+            return
+        with _temporary(config) as log:
+            view.show(log.directory, start or "earliest", log.check)
+
+
+@dataclass(slots=True)
+class _View:
+    """What is printed, and until when."""
+
+    tables: Selection
+    limit: int | None
+    raw: bool
+    as_json: bool
+    stopped: bool = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def show(self, log: Path, start: str | None, check: Callable[[], None]) -> None:
+        """Print lines of a log until stopped; ``check`` raises what ended the stream."""
+        from pgsluice.changelog.position import Lsn
+        from pgsluice.changelog.reader import LogReader
+        from pgsluice.pipeline.follow import Entries, follow, messages
+        from pgsluice.schema.match import TableMatcher
+
+        wanted = TableMatcher.parse(self.tables.include, self.tables.exclude).matches
+        first = LogReader(log).first_lsn if start == "earliest" else Lsn.parse(start) if start else None
+        render = messages if self.raw else Entries(as_json=self.as_json, wanted=wanted)
+
+        def going() -> bool:
+            check()
+            return not self.stopped
+
+        try:
+            for number, line in enumerate(follow(log, first, render, going=going), start=1):
+                sys.stdout.write(line + "\n")
+                sys.stdout.flush()
+                if number == self.limit:
+                    return
+        except BrokenPipeError:
+            # `| head` has seen enough; Python would complain once more when it flushes at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _temporary(config: Config) -> AbstractContextManager[TemporaryLog]:
+    from pgsluice.source.temporary import temporary_log
+
+    return temporary_log(config.source_url, selection(config), config.postgres.replication.publication)

@@ -1,0 +1,95 @@
+"""
+A batch of the log, as sinks see it, and the two ways of its rows.
+
+A small batch is decoded on the driver: a Spark job would only pay for its scheduling. A large one is
+decoded by tasks, one per range of the log. Both ways give the same rows in the same order; the chain
+of modifiers is the same list of DataFrame functions in both.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from pgsluice.changelog.envelope import ENVELOPE
+from pgsluice.pipeline.staging import stage, staged_tables
+from pgsluice.source.tasks import decode, envelope_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgsluice.modifiers.chain import Chain
+    from pgsluice.pipeline.session import LazySpark
+    from pgsluice.schema.table import TableVersion
+    from pgsluice.source.relations import DecodableRange
+
+SMALL_BYTES: Final = 256 << 10  # of log; measured: below it a Spark job costs more than it saves
+
+
+class LogStep:
+    """The data of one slice of the log."""
+
+    def __init__(
+        self,
+        parts: Sequence[DecodableRange],
+        tables: Mapping[int, TableVersion],
+        chain: Chain,
+        spark: LazySpark,
+        scratch: Path,
+        *,
+        small: bool,
+    ) -> None:
+        self._parts = parts
+        self._tables = tables
+        self._chain = chain
+        self._spark = spark
+        self._scratch = scratch
+        self._small = small
+
+    @property
+    def tables(self) -> Mapping[int, TableVersion]:
+        """The versions that the rows' numbers name."""
+        return self._tables
+
+    def chunks(self) -> Iterator[pa.Table]:
+        """The rows as Arrow tables on the driver, in order."""
+        if self._small:
+            yield (
+                self._chain.apply_local(self._local, self._tables, self._spark.get)
+                if self._chain
+                else self._local
+            )
+            return
+        # The large way: tasks decode, modify and leave files; only what finished tasks name is read.
+        directory = Path(tempfile.mkdtemp(prefix="batch-", dir=self._scratch))
+        try:
+            yield from staged_tables(
+                stage(self._spark.get(), self._parts, self._chain, self._tables, directory)
+            )
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def frame(self) -> DataFrame:
+        """The rows as a Spark frame."""
+        spark = self._spark.get()
+        frame: Any = spark.createDataFrame(self._local) if self._small else envelope_frame(spark, self._parts)
+        return self._chain.apply(frame, self._tables)
+
+    @cached_property
+    def _local(self) -> pa.Table:
+        return pa.Table.from_batches([decode(part) for part in self._parts], ENVELOPE)
+
+
+class LogBatch:
+    """Whole transactions of the log."""
+
+    def __init__(self, start: str | None, end: str, steps: Sequence[LogStep]) -> None:
+        self.start = start
+        self.end = end
+        self.steps = steps

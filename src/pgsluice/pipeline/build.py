@@ -1,0 +1,70 @@
+"""From a configuration to a pipeline: the assembling place, with no logic of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pgsluice.pipeline.loop import BatchOptions
+from pgsluice.pipeline.run import Pipeline
+from pgsluice.pipeline.session import SparkOptions
+from pgsluice.source.postgres import LogOptions, PostgresSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pgsluice.pipeline.config import Config
+
+
+def build_source(config: Config, *, init: bool = False, upgrade: bool = False) -> PostgresSource:
+    """The source of a configuration."""
+    asked = config.postgres.replication
+    return PostgresSource(
+        config.source_url,
+        tables=asked.tables,
+        exclude_tables=asked.exclude_tables,
+        schemas=asked.schemas,
+        all_tables=asked.all_tables,
+        keyless=asked.keyless,
+        init=init,
+        upgrade=upgrade,
+        slot=asked.slot,
+        publication=asked.publication,
+        failover=asked.failover,
+        heartbeat=asked.heartbeat_interval,
+    )
+
+
+def build_pipeline(
+    config: Config,
+    *,
+    init: bool = False,
+    quiet_spark: bool = True,
+    listener_logs: Mapping[str, Any] | None = None,
+) -> Pipeline:
+    """The pipeline of a configuration."""
+    targets = config.sinks()
+    return Pipeline(
+        build_source(config, init=init),
+        {target.name: target.kind.build(target.options) for target in targets},
+        name=config.name,
+        state_dir=config.state_dir,
+        log_dir=config.log_dir,
+        log=LogOptions(config.log.max_bytes, config.log.retention, config.log.confirm),
+        batch={
+            target.name: BatchOptions(
+                max_bytes=target.batch.max_bytes,
+                max_changes=target.batch.max_rows,
+                max_wait=target.batch.max_wait,
+            )
+            for target in targets
+        },
+        wanted=config.modifiers.filter.matcher().matches,
+        spark=SparkOptions(
+            config.spark.master,
+            config.spark.conf,
+            config.spark.jars,
+            config.spark.packages,
+            quiet=quiet_spark,
+        ),
+        listener_logs=listener_logs,
+    )

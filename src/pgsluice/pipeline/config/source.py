@@ -1,0 +1,88 @@
+"""The ``source`` section: where changes come from. Neighbour of ``targets.py``."""
+
+from __future__ import annotations
+
+# ruff: noqa: TC001 - pydantic reads annotations when the classes are made
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, model_validator
+
+from pgsluice.pipeline.config.section import Pattern, PostgresUrl, Reserved, Section, not_yet
+from pgsluice.pipeline.config.units import Duration
+
+EVERY_TABLE: Final = ("*.*",)  # people expect all of their tables until they say otherwise
+HEARTBEAT_INTERVAL: Final = 0.0  # off: it writes to the source, which must be asked for
+
+Identifier = Annotated[str, Field(min_length=1, max_length=63)]
+SlotName = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,63}$")]
+
+
+class ReplicationConfig(Section):
+    """What is captured, and the objects on the server that capture it."""
+
+    slot: SlotName | None = None
+    """Replication slot; by default pgsluice_<name>. One that exists already is used, never dropped."""
+
+    publication: Identifier | None = None
+    """Publication; by default pgsluice_<name>. One that exists already is used, never altered."""
+
+    tables: tuple[Pattern, ...] = EVERY_TABLE
+    """Tables to publish: table (in public), schema.table, schema.*, *.table or *.*."""
+
+    exclude_tables: tuple[Pattern, ...] = ()
+    """Tables to leave out, in the same forms; they win over tables."""
+
+    schemas: tuple[Identifier, ...] = ()
+    """Publish FOR TABLES IN SCHEMA instead of a list: new tables of these schemas are in by themselves."""
+
+    all_tables: bool = False
+    """Publish FOR ALL TABLES instead of a list; refused while a table would then refuse writes."""
+
+    keyless: Literal["leave_out", "full"] = "leave_out"
+    """Tables without a usable replica identity: leave_out of the publication, or set it to full."""
+
+    failover: bool = False
+    """Make the slot a failover slot (PostgreSQL 17 and later), so that a standby can take over."""
+
+    heartbeat_interval: Duration = HEARTBEAT_INTERVAL
+    """How often to write a heartbeat to an idle source, so that its slot advances; 0s is never."""
+
+    @model_validator(mode="after")
+    def _one_way_to_choose(self) -> ReplicationConfig:
+        listed = bool({"tables", "exclude_tables"} & self.model_fields_set) and (
+            self.tables != EVERY_TABLE or bool(self.exclude_tables)
+        )
+        if sum((listed, bool(self.schemas), self.all_tables)) > 1:
+            raise ValueError(
+                "choose by tables and exclude_tables, or by schemas, or by all_tables: only one of them"
+            )
+        return self
+
+
+class PostgresSourceConfig(Section):
+    """A PostgreSQL database, read through logical replication."""
+
+    url: PostgresUrl | None = None
+    """Connection URL or libpq string. PG* variables, .pgpass and the service file fill in what it lacks."""
+
+    mode: Annotated[Literal["replication"], not_yet("snapshot", "snapshot_and_replication")] = "replication"
+    """replication: every change from the slot on."""
+
+    replication: ReplicationConfig = ReplicationConfig()
+    """What is captured, and the objects on the server that capture it."""
+
+    snapshot: Reserved = Reserved()
+    """Settings of the first copy; none in this version."""
+
+
+class SourceConfig(Section):
+    """Where changes come from: exactly one kind of source."""
+
+    postgres: PostgresSourceConfig | None = None
+    """A PostgreSQL database, read through logical replication."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> SourceConfig:
+        if self.postgres is None:
+            raise ValueError("name a kind of source: postgres")
+        return self

@@ -1,0 +1,203 @@
+"""
+The loop of one sink: read the next transactions of the log, apply them, let the log go.
+
+The position that the sink keeps is the only truth, so there is no second checkpoint to keep in step
+with it. Each sink has a loop and a thread of its own, over the same log, at its own pace.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pgsluice.changelog.consumers import Consumers
+from pgsluice.changelog.position import Lsn, Progress
+from pgsluice.changelog.reader import LogReader, LogSlice
+from pgsluice.errors import WrongSystemError
+from pgsluice.observability.failpoints import failpoint
+from pgsluice.pipeline.batch import SMALL_BYTES, LogBatch, LogStep
+from pgsluice.pipeline.policy import after_error
+from pgsluice.schema.store import SchemaStore
+from pgsluice.source.relations import Relations
+
+if TYPE_CHECKING:
+    from pgsluice.modifiers.chain import Chain
+    from pgsluice.pipeline.session import LazySpark
+    from pgsluice.sinks.base import Sink, SinkContext
+    from pgsluice.source.relations import Catalog
+
+logger = structlog.get_logger(__name__)
+
+_WATERMARK_SECONDS: Final = 10.0  # how often an idle sink's progress follows the stream
+_WAIT_SECONDS: Final = 0.2  # between looks at the stop flag while nothing comes
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """How much a sink is given at a time."""
+
+    max_bytes: int = 64 << 20  # of log; bounds what the driver and the target hold at once
+    max_changes: int | None = None
+    max_wait: float = 0.0  # seconds to let a batch fill; 0 takes what there is
+    small_bytes: int = SMALL_BYTES  # below it a batch is decoded on the driver
+
+
+@dataclass(slots=True)
+class LoopFacts:
+    """What a loop has done so far; read by others, written by the loop alone."""
+
+    position: Lsn = Lsn(0)
+    batches: int = 0
+    changes: int = 0
+    retrying: str = ""  # why, while the target can't take a batch
+
+
+class SinkLoop(threading.Thread):
+    """One sink, fed from the log until it is stopped, has caught up, or fails."""
+
+    def __init__(
+        self,
+        name: str,
+        sink: Sink,
+        *,
+        log: Path,
+        context: SinkContext,
+        chain: Chain,
+        spark: LazySpark,
+        catalog: Catalog | None,
+        wanted: Callable[[str, str], bool] | None,
+        options: BatchOptions,
+    ) -> None:
+        super().__init__(name=f"sink-{name}", daemon=True)
+        self._sink = sink
+        self._sink_name = name
+        self._context = context
+        self._chain = chain
+        self._spark = spark
+        self._options = options
+        self._log = log
+        self._reader = LogReader(log)
+        self._catalog = catalog
+        self._wanted = wanted
+        self._consumers = Consumers(log)
+        self._stopping = threading.Event()
+        self._until: Lsn | None = None
+        self._token: str | None = None
+        self._moved_at = time.monotonic()
+        self.facts = LoopFacts()
+        self.error: BaseException | None = None
+
+    def open(self) -> Lsn | None:
+        """Open the sink and hold the log for it; gives where the target stands, None if it is new."""
+        self._token = self._sink.open(self._context)
+        first = self._reader.first_lsn
+        position = first
+        if self._token is not None:
+            progress = Progress.decode(self._token)
+            if progress.system_id != self._reader.meta.system_id:
+                raise WrongSystemError(
+                    f"target {self._sink_name!r} holds data of system {progress.system_id}, "
+                    f"the source is {self._reader.meta.system_id}",
+                    remedy="Use another target, or empty this one and copy the data again",
+                )
+            position = progress.end_lsn
+        self.facts.position = position
+        self._consumers.release(self._sink_name, position)
+        return position if self._token is not None else None
+
+    def stop(self) -> None:
+        """Finish the running batch, then end."""
+        self._stopping.set()
+
+    def stop_at(self, lsn: Lsn) -> None:
+        """End once everything up to ``lsn`` is applied."""
+        self._until = lsn
+
+    def run(self) -> None:
+        """The loop; its error is kept for the one who watches."""
+        store = SchemaStore(self._log / "schema.db")
+        relations = Relations(store, catalog=self._catalog, wanted=self._wanted)
+        try:
+            while not self._stopping.is_set():
+                slice_ = self._next()
+                if slice_ is not None:
+                    self._apply(slice_, relations)
+                elif self._caught_up():
+                    return
+                else:
+                    self._idle()
+        except BaseException as exc:  # noqa: BLE001 - raised again by the pipeline, in its own thread
+            self.error = exc
+        finally:
+            self._sink.close()
+            store.close()
+
+    def _next(self) -> LogSlice | None:
+        slice_ = self._read()
+        if slice_ is None or not self._options.max_wait or slice_.bytes >= self._options.max_bytes:
+            return slice_
+        return None if self._stopping.wait(self._options.max_wait) else self._read()
+
+    def _read(self) -> LogSlice | None:
+        options = self._options
+        slice_ = self._reader.next(self.facts.position, options.max_bytes, max_changes=options.max_changes)
+        if slice_ is None or slice_.bytes <= options.small_bytes or self._spark.ready:
+            return slice_
+        # Small batches need no Spark: go on with those while it starts.
+        self._spark.warm_up()
+        return self._reader.next(self.facts.position, options.small_bytes, max_changes=options.max_changes)
+
+    def _caught_up(self) -> bool:
+        return self._until is not None and self._reader.end >= self._until
+
+    def _idle(self) -> None:
+        """Wait for more; when nothing comes for long, let the progress follow the stream."""
+        if self._reader.wait(_WAIT_SECONDS):
+            return
+        end = self._reader.end
+        quiet = time.monotonic() - self._moved_at
+        if end > self.facts.position and quiet >= _WATERMARK_SECONDS:
+            if self._reader.next(self.facts.position, 1) is None:
+                self._commit(LogBatch(self._token, self._encode(end), ()), end)
+
+    def _apply(self, slice_: LogSlice, relations: Relations) -> None:
+        parts, tables = relations.resolve(slice_.ranges)
+        small = slice_.bytes <= self._options.small_bytes
+        step = LogStep(parts, tables, self._chain, self._spark, self._context.state_dir, small=small)
+        self._commit(LogBatch(self._token, self._encode(slice_.end), (step,)), slice_.end)
+        self.facts.batches += 1
+        self.facts.changes += slice_.changes
+
+    def _commit(self, batch: LogBatch, end: Lsn) -> None:
+        attempt = 0
+        while True:
+            try:
+                self._sink.apply(batch)
+                break
+            except Exception as exc:
+                retry = after_error(exc, attempt)
+                if retry is None:
+                    raise
+                attempt += 1
+                self.facts.retrying = str(exc)
+                logger.warning(
+                    "target can't take the batch, trying again", sink=self._sink_name, reason=str(exc)
+                )
+                if self._stopping.wait(retry.seconds):
+                    return
+        self.facts.retrying = ""
+        self._token = batch.end
+        self.facts.position = end
+        self._moved_at = time.monotonic()
+        failpoint("loop.before_release")
+        self._consumers.release(self._sink_name, end)
+        failpoint("loop.after_release")
+
+    def _encode(self, end: Lsn) -> str:
+        return Progress(self._reader.meta.system_id, self._reader.meta.timeline, end).encode()

@@ -1,0 +1,88 @@
+"""
+Bringing the rows of a large batch to the driver: tasks write Arrow files, the driver reads them in order.
+
+A task may run twice (a worker was lost, or Spark speculates), and then both attempts leave a file. Each
+attempt has a file of its own, and only the files that successful tasks return are read.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from pgsluice.source.tasks import decode, envelope_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pgsluice.modifiers.chain import Chain
+    from pgsluice.schema.table import TableVersion
+    from pgsluice.source.relations import DecodableRange
+
+_STAGED: Final = "part int, path string"
+
+
+def stage(
+    spark: SparkSession,
+    parts: Sequence[DecodableRange],
+    chain: Chain,
+    tables: Mapping[int, TableVersion],
+    directory: Path,
+) -> list[Path]:
+    """Decode and modify in tasks; gives the files of the successful ones, in the order of the log."""
+    target = str(directory)
+    if chain:
+        written = chain.apply(envelope_frame(spark, parts), tables).mapInArrow(_writer(target), _STAGED)
+    else:
+        # Nothing changes a row on its way: one hop decodes and writes.
+        written = spark.range(0, len(parts), 1, len(parts)).mapInArrow(
+            _decoder(tuple(parts), target), _STAGED
+        )
+    found = sorted((row.part, row.path) for row in written.collect())
+    return [Path(path) for _, path in found]
+
+
+def staged_tables(paths: Sequence[Path]) -> Iterator[pa.Table]:
+    """The rows of the files, a table per file, mapped and not copied."""
+    for path in paths:
+        with pa.memory_map(str(path)) as source:
+            table = pa.ipc.open_file(source).read_all()
+            if table.num_rows:
+                yield table
+        path.unlink()
+
+
+def _decoder(parts: tuple[DecodableRange, ...], directory: str) -> Any:
+    def decode_and_write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield _write(number, iter([decode(parts[number])]), directory)
+
+    return decode_and_write
+
+
+def _writer(directory: str) -> Any:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        yield _write(context.partitionId(), batches, directory)
+
+    return write
+
+
+def _write(number: int, batches: Iterator[pa.RecordBatch], directory: str) -> pa.RecordBatch:
+    from pgsluice.changelog.envelope import ENVELOPE
+
+    path = f"{directory}/{number:08d}-{uuid.uuid4().hex}.arrow"
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, ENVELOPE) as writer:
+        for batch in batches:
+            writer.write_batch(batch.cast(ENVELOPE) if batch.schema != ENVELOPE else batch)
+    return pa.RecordBatch.from_pydict(
+        {"part": pa.array([number], pa.int32()), "path": pa.array([path], pa.string())}
+    )

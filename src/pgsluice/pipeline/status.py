@@ -1,0 +1,164 @@
+"""
+How a pipeline is: its slot, its log, its listener and its sinks, with what is wrong and what mends it.
+
+Looks from outside: at the source's catalog and at the files of the state directory. It works while a
+run is active and while none is.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgsluice.changelog.consumers import Consumers
+from pgsluice.changelog.position import Lsn
+from pgsluice.changelog.reader import LogReader
+from pgsluice.changelog.segment import read_meta, segments
+from pgsluice.errors import SluiceError
+from pgsluice.source.connect import connect, source_errors
+from pgsluice.source.process import listening_process
+from pgsluice.source.records import require_pipeline
+from pgsluice.source.report import read_report
+from pgsluice.source.slot import SlotState, read_slot
+
+if TYPE_CHECKING:
+    from pgsluice.source.connect import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is wrong, and what to do."""
+
+    code: str
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class SinkStatus:
+    """How far one sink is."""
+
+    name: str
+    position: str
+    lag_bytes: int | None  # of WAL, behind the source
+    lag_seconds: float | None  # since the commit of the first transaction that it lacks
+    seen: float  # when it last moved (seconds since 1970)
+
+
+@dataclass(slots=True)
+class Status:
+    """Everything that ``pgsluice status`` tells."""
+
+    name: str
+    running: bool
+    source: dict[str, Any] = field(default_factory=dict)
+    slot: dict[str, Any] = field(default_factory=dict)
+    log: dict[str, Any] = field(default_factory=dict)
+    listener: dict[str, Any] = field(default_factory=dict)
+    sinks: list[SinkStatus] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+
+def collect(name: str, url: str, log_dir: Path) -> Status:
+    """Look everywhere; what can't be looked at is a problem, not an error."""
+    status = Status(name, running=listening_process(log_dir) is not None)
+    wal_end = _look_at_source(status, url)
+    try:
+        _look_at_log(status, log_dir, wal_end)
+    except SluiceError as exc:
+        status.problems.append(_problem(exc))
+    return status
+
+
+def _look_at_source(status: Status, url: str) -> Lsn | None:
+    try:
+        with source_errors(url, "read the state of the slot"), connect(url) as connection:
+            wal_end = _wal_end(connection)
+            status.source = {"database": connection.info.dbname, "wal_end": str(wal_end)}
+            record = require_pipeline(connection, status.name)
+            status.source["publication"] = record.publication
+            slot = read_slot(connection, record.slot)
+            status.slot = _slot_facts(slot)
+            status.problems += _slot_problems(slot, running=status.running)
+            return wal_end
+    except SluiceError as exc:
+        status.problems.append(_problem(exc))
+        return None
+
+
+def _wal_end(connection: Connection) -> Lsn:
+    row = connection.execute("SELECT pg_catalog.pg_current_wal_lsn()::text").fetchone()
+    assert row is not None
+    return Lsn.parse(row[0])
+
+
+def _slot_facts(slot: SlotState) -> dict[str, Any]:
+    facts = asdict(slot)
+    for key in ("restart_lsn", "confirmed_flush_lsn"):
+        facts[key] = str(facts[key]) if facts[key] is not None else None
+    return facts
+
+
+def _slot_problems(slot: SlotState, *, running: bool) -> list[Problem]:
+    if not slot.exists:
+        return [Problem("SLUICE-SLOT-MISSING", f"slot {slot.name} does not exist", "Run pgsluice init")]
+    if slot.lost:
+        what = f"the server has invalidated slot {slot.name}"
+        return [Problem("SLUICE-SLOT-LOST", what, "Run pgsluice destroy, then init, and copy the data again")]
+    if slot.wal_status == "unreserved":
+        what = (
+            f"slot {slot.name} is about to be lost: WAL that it needs may be removed at the next checkpoint"
+        )
+        return [Problem("SLUICE-SLOT-AT-RISK", what, "Start the pipeline, or raise max_slot_wal_keep_size")]
+    if slot.active_pid is None and running:
+        what = f"nobody reads slot {slot.name} although a listener is running"
+        return [Problem("SLUICE-SLOT-IDLE", what, "Look at the listener's state below")]
+    return []
+
+
+def _look_at_log(status: Status, log_dir: Path, wal_end: Lsn | None) -> None:
+    meta = read_meta(log_dir)
+    if meta is None:
+        status.log = {"path": str(log_dir), "exists": False}
+        return
+    reader = LogReader(log_dir)
+    status.log = {
+        "path": str(log_dir),
+        "exists": True,
+        "first": str(reader.first_lsn),
+        "end": str(reader.end),
+        "segments": len(segments(log_dir)),
+        "bytes": sum(segment.data.stat().st_size for segment in segments(log_dir)),
+    }
+    report = read_report(log_dir)
+    if report is not None:
+        status.listener = asdict(report)
+        status.problems += _listener_problems(status)
+    for consumer in Consumers(log_dir).all():
+        behind = max(wal_end - consumer.lsn, 0) if wal_end is not None else None
+        waiting = reader.commit_time_after(consumer.lsn) if consumer.lsn >= reader.first_lsn else None
+        lag = None if waiting is None else round(time.time() - waiting, 3)
+        status.sinks.append(SinkStatus(consumer.name, str(consumer.lsn), behind, lag or 0.0, consumer.seen))
+
+
+def _listener_problems(status: Status) -> list[Problem]:
+    report = status.listener
+    if report["state"] == "failed" and report["error"]:
+        error = report["error"]
+        return [Problem(error["code"], error["message"], error["remedy"])]
+    if report["state"] == "full" and status.running:
+        what = "the change log is full, so nothing is read from the source"
+        return [Problem("SLUICE-LOG-FULL", what, "Mend the slowest sink below, or raise log.max_bytes")]
+    if report["state"] == "reconnecting" and status.running:
+        return [Problem("SLUICE-SOURCE-UNREACHABLE", report["reason"], "It is tried again until it works")]
+    return []
+
+
+def _problem(exc: SluiceError) -> Problem:
+    return Problem(exc.code, exc.message, exc.remedy)

@@ -1,0 +1,96 @@
+"""
+What the source's catalog says beyond the stream: the types that users made, and primary keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row, tuple_row
+
+from pgsluice.schema.pgtypes import is_built_in, resolve, with_typmod
+from pgsluice.schema.table import PgType, TypeKind
+
+_KINDS: Mapping[str, TypeKind] = {
+    "b": "base",
+    "c": "composite",
+    "d": "domain",
+    "e": "enum",
+    "m": "range",  # a multirange
+    "r": "range",
+}
+
+# The types asked for, and what they are made of: elements of arrays, bases of domains. An array whose
+# elements are not parted by commas is given without its element, as nothing here can take it apart.
+_TYPES = """
+WITH RECURSIVE known AS (
+    SELECT oid FROM pg_catalog.pg_type WHERE oid = ANY (%s::pg_catalog.oid[])
+    UNION
+    SELECT part.oid
+    FROM known
+    JOIN pg_catalog.pg_type whole ON whole.oid = known.oid
+    JOIN pg_catalog.pg_type part ON part.oid IN (whole.typbasetype, whole.typelem)
+)
+SELECT t.oid::int8 AS oid, t.typname AS name, n.nspname AS schema, t.typtype::text AS kind,
+       t.typbasetype::int8 AS base, t.typtypmod AS typmod, e.oid::int8 AS element,
+       coalesce(e.typdelim = ',', false) AS by_commas
+FROM known
+JOIN pg_catalog.pg_type t ON t.oid = known.oid
+JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+LEFT JOIN pg_catalog.pg_type e ON e.typarray = t.oid
+"""
+
+_PRIMARY_KEY = """
+SELECT a.attname
+FROM pg_catalog.pg_index i
+CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS part(attnum, place)
+JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = part.attnum
+WHERE i.indrelid = %s::pg_catalog.oid AND i.indisprimary AND part.place <= i.indnkeyatts
+ORDER BY part.place
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row of pg_type."""
+
+    oid: int
+    name: str
+    schema: str
+    kind: str  # pg_type.typtype
+    base: int  # of a domain, else 0
+    typmod: int  # of a domain
+    element: int | None  # of a true array
+    by_commas: bool
+
+
+def describe_types(conn: psycopg.Connection[Any], oids: Iterable[int]) -> dict[int, PgType]:
+    """The types with these numbers that are not built in; a number that nobody has is left out."""
+    wanted = [oid for oid in dict.fromkeys(oids) if not is_built_in(oid)]
+    if not wanted:
+        return {}
+    with conn.cursor(row_factory=class_row(_Row)) as cursor:
+        rows = {row.oid: row for row in cursor.execute(_TYPES, (wanted,))}
+    return {oid: _build(oid, rows) for oid in wanted if oid in rows}
+
+
+def describe_table(conn: psycopg.Connection[Any], relid: int) -> tuple[str, ...]:
+    """The columns of the table's primary key, in the key's order; empty when there is none."""
+    with conn.cursor(row_factory=tuple_row) as cursor:
+        return tuple(name for (name,) in cursor.execute(_PRIMARY_KEY, (relid,)))
+
+
+def _build(oid: int, rows: Mapping[int, _Row]) -> PgType:
+    if is_built_in(oid):
+        return resolve(oid)
+    row = rows[oid]
+    if row.element is not None:
+        element = _build(row.element, rows) if row.by_commas else None
+        return PgType(oid, row.name, row.schema, kind="array", element=element)
+    if row.kind == "d":
+        base = with_typmod(_build(row.base, rows), row.typmod)
+        return PgType(oid, row.name, row.schema, kind="domain", base=base)
+    return PgType(oid, row.name, row.schema, kind=_KINDS.get(row.kind, "unknown"))

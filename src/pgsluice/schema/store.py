@@ -1,0 +1,102 @@
+"""
+The schema store: every version of every table that a log has named, each with a number.
+
+The number is what entries carry as ``relation``. Kept in ``schema.db`` beside the segments, because it
+belongs to the log and not to one of its readers; several processes of the driver's host may use it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+
+from pgsluice.errors import LogFormatError
+from pgsluice.schema.table import Column, PgType, TableVersion
+
+FORMAT: Final = 1
+_BUSY_MILLISECONDS: Final = 10_000
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS table_version (
+    id INTEGER PRIMARY KEY,
+    fingerprint BLOB NOT NULL UNIQUE,  -- the Relation message: another one is another version
+    complete INTEGER NOT NULL,  -- whether the source's catalog was asked, or only the stream
+    definition TEXT NOT NULL
+)
+"""
+
+
+class SchemaStore:
+    """Table versions by number and by fingerprint. Of one thread; open another for another."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+        found = int(self._db.execute("PRAGMA user_version").fetchone()[0])
+        if found > FORMAT:
+            raise LogFormatError(
+                f"{path} was written by a newer pgsluice (format {found}, this one knows {FORMAT})",
+                remedy="Use that version, or another state directory",
+            )
+        self._db.execute(_TABLES)
+        self._db.execute(f"PRAGMA user_version = {FORMAT}")
+        self._known: dict[bytes, TableVersion] = {}
+
+    def register(
+        self, fingerprint: bytes, describe: Callable[[], TableVersion], *, complete: bool
+    ) -> TableVersion:
+        """
+        The version with this fingerprint; one that is new is described and gets the next number.
+
+        Args:
+            fingerprint: the Relation message.
+            describe: makes the version; called only when it is needed.
+            complete: whether ``describe`` asks the catalog. A description from the stream alone is replaced
+                by the first complete one, under the same number.
+        """
+        known = self._known.get(fingerprint) or self._find(fingerprint, at_least=complete)
+        if known is None:
+            # Another reader may have been quicker: the first description that is good enough stays.
+            self._db.execute(
+                "INSERT INTO table_version (fingerprint, complete, definition) VALUES (?, ?, ?) "
+                "ON CONFLICT (fingerprint) DO UPDATE SET complete = excluded.complete, "
+                "definition = excluded.definition WHERE excluded.complete > table_version.complete",
+                (fingerprint, complete, json.dumps(asdict(describe()))),
+            )
+            known = self._find(fingerprint, at_least=complete)
+            assert known is not None
+        self._known[fingerprint] = known
+        return known
+
+    def versions(self) -> list[TableVersion]:
+        """Every version, oldest first."""
+        return [
+            _version(*row) for row in self._db.execute("SELECT id, definition FROM table_version ORDER BY id")
+        ]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _find(self, fingerprint: bytes, *, at_least: bool) -> TableVersion | None:
+        row = self._db.execute(
+            "SELECT id, definition FROM table_version WHERE fingerprint = ? AND complete >= ?",
+            (fingerprint, at_least),
+        ).fetchone()
+        return _version(*row) if row else None
+
+
+def _version(number: int, definition: str) -> TableVersion:
+    fields: dict[str, Any] = json.loads(definition)
+    columns = tuple(Column(c["name"], _type(c["type"]), c["in_identity"]) for c in fields.pop("columns"))
+    key = tuple(fields.pop("primary_key"))
+    return replace(TableVersion(**fields, columns=columns, primary_key=key), id=number)
+
+
+def _type(fields: dict[str, Any]) -> PgType:
+    parts = {name: _type(fields[name]) if fields[name] else None for name in ("element", "base")}
+    return PgType(**{**fields, **parts})

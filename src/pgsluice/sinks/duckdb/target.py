@@ -1,0 +1,141 @@
+"""
+The tables of the target: made when first seen, widened by new columns, compared with what rows need.
+
+There is no primary key in DuckDB on purpose; ``docs/adr/`` says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pgsluice.errors import TargetSchemaError
+from pgsluice.schema.type_names import display_name
+from pgsluice.sinks.duckdb.columns import AS_TEXT, TEXT, ColumnType, column_type
+from pgsluice.sinks.duckdb.sql import database_name, folded_case, quoted
+
+if TYPE_CHECKING:
+    from pgsluice.schema.table import Column, TableVersion
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """A column of a table of the target."""
+
+    name: str
+    type: ColumnType
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """A table of the target, as rows of one table version are written to it."""
+
+    version: TableVersion
+    sql_name: str
+    columns: tuple[TargetColumn, ...]  # in the order of the version's columns
+
+
+class Tables:
+    """Knows the tables of one DuckDB file."""
+
+    def __init__(self, connection: Any, *, lists: bool) -> None:
+        self._connection = connection
+        self._lists = lists
+        self._database = database_name(connection)
+        self._ready: dict[TableVersion, TargetTable] = {}
+
+    def forget(self) -> None:
+        """Look at the target again: what was made in a transaction that was rolled back is not there."""
+        self._ready.clear()
+
+    def ready(self, version: TableVersion) -> TargetTable:
+        """The table, made or widened so that it takes rows of this version."""
+        if version not in self._ready:
+            self._ready[version] = self._make_ready(version)
+        return self._ready[version]
+
+    def _make_ready(self, version: TableVersion) -> TargetTable:
+        _check_column_names(version)
+        sql_name = quoted(self._database, version.schema, version.name)
+        existing = self._existing_columns(version)
+        wanted = [
+            TargetColumn(column.name, column_type(column.type, lists=self._lists))
+            for column in version.columns
+        ]
+        if existing is None:
+            body = ", ".join(_definition(column) for column in wanted)
+            self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(self._database, version.schema)}")
+            self._connection.execute(f"CREATE TABLE {sql_name} ({body})")
+            return TargetTable(version, sql_name, tuple(wanted))
+        _check_dropped(version, existing)
+        columns = []
+        for column, source in zip(wanted, version.columns, strict=True):
+            if column.name not in existing:
+                self._connection.execute(f"ALTER TABLE {sql_name} ADD COLUMN {_definition(column)}")
+            columns.append(_agreed(version, source, column, existing.get(column.name, column.type.name)))
+        return TargetTable(version, sql_name, tuple(columns))
+
+    def _existing_columns(self, version: TableVersion) -> dict[str, str] | None:
+        """Names and types of the columns that the table has; None when there is no such table."""
+        schemas = "SELECT schema_name FROM duckdb_schemas() WHERE database_name = ?"
+        self._check_case("schema", version.schema, schemas, [self._database])
+        tables = "SELECT table_name FROM duckdb_tables() WHERE database_name = ? AND schema_name = ?"
+        self._check_case("table", version.name, tables, [self._database, version.schema])
+        found = self._connection.execute(
+            "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = ? AND schema_name = ? "
+            "AND table_name = ? ORDER BY column_index",
+            [self._database, version.schema, version.name],
+        ).fetchall()
+        return dict(found) or None
+
+    def _check_case(self, what: str, name: str, query: str, values: list[str]) -> None:
+        for (other,) in self._connection.execute(query, values).fetchall():
+            if other != name and folded_case(other) == folded_case(name):
+                raise TargetSchemaError(
+                    f"the {what}s {other!r} and {name!r} differ only by case, which DuckDB ignores",
+                    remedy="Rename one of them, or leave one out of the pipeline",
+                    name=name,
+                )
+
+
+def _definition(column: TargetColumn) -> str:
+    return f"{quoted(column.name)} {column.type.name}"
+
+
+def _check_column_names(version: TableVersion) -> None:
+    seen: dict[str, str] = {}
+    for column in version.columns:
+        other = seen.setdefault(folded_case(column.name), column.name)
+        if other != column.name:
+            raise TargetSchemaError(
+                f"the columns {other!r} and {column.name!r} of {version.qualified} differ only by case, "
+                "which DuckDB ignores",
+                remedy="Rename one of them, or leave one out of the publication",
+                table=version.qualified,
+            )
+
+
+def _check_dropped(version: TableVersion, existing: dict[str, str]) -> None:
+    gone = [name for name in existing if name not in {column.name for column in version.columns}]
+    if gone:
+        raise TargetSchemaError(
+            f"{version.qualified} has no longer the columns that the target's table has: {', '.join(gone)}",
+            remedy="Drop or rename them in the DuckDB file as in the source, then start again",
+            table=version.qualified,
+            columns=gone,
+        )
+
+
+def _agreed(version: TableVersion, source: Column, column: TargetColumn, existing: str) -> TargetColumn:
+    """How to write a column of an existing table: as it should be, or as text where that is what it is."""
+    if existing == column.type.name:
+        return column
+    if existing == TEXT:
+        return TargetColumn(column.name, AS_TEXT)
+    raise TargetSchemaError(
+        f"the column {column.name!r} of {version.qualified} is {display_name(source.type)}, which is "
+        f"{column.type.name} in DuckDB, but the target's column is {existing}",
+        remedy=f"Alter the column in the DuckDB file to {column.type.name}, or to VARCHAR to keep the text",
+        table=version.qualified,
+        column=column.name,
+    )

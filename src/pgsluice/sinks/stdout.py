@@ -1,0 +1,90 @@
+"""
+The stdout sink: one line of JSON per change, in order, in the shape of pgstream's events.
+
+Neighbours: :mod:`pgsluice.formats.pgstream` makes the lines; this module writes them.
+
+Unit of parallelism: lines are made by executors when a batch is large, and written by the driver one
+partition after the other. Guarantee: at least once, and standard output keeps no progress: a new run begins
+where the slot stands. On replay: the lines of an unfinished batch are written again; ``lsn`` and ``seq``
+are the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, BinaryIO
+
+from pydantic import BaseModel, ConfigDict
+
+from pgsluice.errors import OutputClosedError
+from pgsluice.sinks.base import SinkKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pgsluice.sinks.base import Batch, DataStep, SinkContext
+
+
+class StdoutConfig(BaseModel):
+    """The stdout sink has no options."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StdoutSink:
+    """Writes lines. See the module's text for what it promises."""
+
+    def __init__(self, output: BinaryIO | None = None) -> None:
+        self._output = output if output is not None else sys.stdout.buffer
+
+    def open(self, context: SinkContext) -> str | None:
+        """Nothing is known of what was written before."""
+        return None
+
+    def apply(self, batch: Batch) -> None:
+        """Write the lines of a batch and flush them."""
+        try:
+            for step in batch.steps:
+                for line in _lines(step):
+                    self._output.write(line.encode() + b"\n")
+            self._output.flush()
+        except BrokenPipeError as error:
+            self._write_nowhere()
+            raise OutputClosedError("whoever read the output has stopped reading") from error
+
+    def close(self) -> None:
+        """Standard output stays open: it isn't ours."""
+
+    def _write_nowhere(self) -> None:
+        """Give the rest of the buffer to the null device, or Python complains about it at its end."""
+        try:
+            descriptor = self._output.fileno()
+        except OSError:
+            return  # not a file of the operating system
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+
+
+def _lines(step: DataStep) -> Iterator[str]:
+    from pgsluice.formats.pgstream import events
+
+    lines = events(step.frame(), step.tables).select("event")
+    for row in lines.collect() if step.small else lines.toLocalIterator():
+        yield row[0]
+
+
+def _build(config: StdoutConfig) -> StdoutSink:
+    return StdoutSink()
+
+
+KIND = SinkKind(
+    name="stdout",
+    summary="lines of JSON on standard output, in the shape of pgstream's events",
+    form="lines",
+    guarantee="at least once",
+    config=StdoutConfig,
+    build=_build,
+    example="stdout: {}\n",
+)

@@ -1,0 +1,158 @@
+"""
+Everything that must agree before streaming begins: server, slot, publication and log.
+
+START_REPLICATION never complains about a gap: it silently begins where the slot was confirmed. So the
+gap is looked for here, at every connection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from pgsluice.changelog.log import LogWriter
+from pgsluice.changelog.position import Lsn
+from pgsluice.changelog.reader import LogReader
+from pgsluice.changelog.segment import LogMeta, read_meta, write_meta
+from pgsluice.errors import (
+    SlotAheadOfLogError,
+    SlotBehindError,
+    SlotInvalidatedError,
+    SlotMissingError,
+    SlotRecreatedError,
+    SlotUnusableError,
+    TimelineDivergedError,
+    WrongSystemError,
+)
+from pgsluice.source import replication
+from pgsluice.source.connect import Connection, SourceIdentity, connect, identify, source_errors
+from pgsluice.source.records import require_pipeline
+from pgsluice.source.slot import SlotState, read_slot, require_usable
+
+if TYPE_CHECKING:
+    from pgsluice.source.listener import ListenerOptions
+    from pgsluice.source.replication import ReplicationStream
+
+
+def open_stream(options: ListenerOptions, writer: LogWriter | None) -> tuple[ReplicationStream, LogWriter]:
+    """Connect, compare everything, open the log if it isn't yet, and start to stream at its end."""
+    connection = connect(options.url, replication=True, application_name=f"pgsluice listener {options.slot}")
+    connection.cursor_factory = psycopg.ClientCursor  # a walsender takes plain statements only
+    try:
+        with source_errors(options.url, "read the state of the slot"):
+            if options.pipeline is not None:
+                require_pipeline(connection, options.pipeline)
+            server = identify(connection)
+            slot = _usable_slot(connection, options.slot)
+            meta = _agree(connection, options, server, slot)
+            wal_end = _wal_end(connection)
+        if writer is None:
+            writer = LogWriter(options.log, meta, segment_bytes=options.segment_bytes)
+        _check_gap(options, slot, writer.end, wal_end)
+        return replication.start(connection, options.slot, options.publications, writer.end), writer
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _usable_slot(connection: Connection, name: str) -> SlotState:
+    """The slot, once it is one that we can read."""
+    slot = read_slot(connection, name)
+    if not slot.exists:
+        raise SlotMissingError(
+            f"replication slot {name} does not exist",
+            remedy="What was written since it went is not in the log: pgsluice destroy, then init, and copy again",
+            slot=name,
+        )
+    require_usable(slot, connection.info.dbname)
+    if slot.lost or slot.confirmed_flush_lsn is None:
+        raise SlotInvalidatedError(
+            f"the server has invalidated slot {name} ({slot.invalidation_reason or 'WAL was removed'})",
+            remedy="Run pgsluice destroy, then init, and copy again; a larger max_slot_wal_keep_size lets it live longer",
+            slot=name,
+        )
+    return slot
+
+
+def _wal_end(connection: Connection) -> Lsn:
+    row = connection.execute("SELECT pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
+    assert row is not None
+    return Lsn.parse(row[0])
+
+
+def _agree(
+    connection: Connection, options: ListenerOptions, server: SourceIdentity, slot: SlotState
+) -> LogMeta:
+    """The log's description, for this very stream; a new one where there is no log."""
+    meta = read_meta(options.log)
+    if meta is None:
+        return LogMeta(
+            server.system_id,
+            server.timeline,
+            options.slot,
+            ",".join(options.publications),
+            str(slot.confirmed_flush_lsn),
+        )
+    if meta.system_id != server.system_id:
+        raise WrongSystemError(
+            f"the log in {options.log} is of system {meta.system_id}, this server is {server.system_id}",
+            remedy="Point the URL at the old server, or start with another state directory and copy the data again",
+        )
+    if meta.slot != options.slot:
+        raise SlotUnusableError(
+            f"the log in {options.log} was filled from slot {meta.slot!r}, not {options.slot!r}",
+            remedy="Use that slot, or another state directory",
+        )
+    if meta.timeline != server.timeline:
+        _check_timeline(connection, options, meta, server.timeline)
+        meta = meta.with_timeline(server.timeline)
+        write_meta(options.log, meta)
+    return meta
+
+
+def _check_timeline(connection: Connection, options: ListenerOptions, meta: LogMeta, timeline: int) -> None:
+    """After a promotion the log must end before the point where the new timeline left the old one."""
+    end = LogReader(options.log).end
+    switched = _switch_point(connection, meta.timeline, timeline)
+    if switched is None or end > switched:
+        raise TimelineDivergedError(
+            f"the log ends at {end} on timeline {meta.timeline}, but the server is on timeline {timeline}, "
+            f"which left it at {switched or 'an unknown point'}",
+            remedy="The log holds changes that this server never had: copy the data again with a new state directory",
+        )
+
+
+def _switch_point(connection: Connection, old: int, new: int) -> Lsn | None:
+    result = connection.pgconn.exec_(f"TIMELINE_HISTORY {new}".encode())
+    content = result.get_value(0, 1) if result.ntuples else None
+    for line in (content or b"").decode().splitlines():
+        parts = line.split("\t")
+        if parts and parts[0].strip() == str(old):
+            return Lsn.parse(parts[1])
+    return None
+
+
+def _check_gap(options: ListenerOptions, slot: SlotState, end: Lsn, wal_end: Lsn) -> None:
+    confirmed = slot.confirmed_flush_lsn
+    assert confirmed is not None
+    if wal_end < end:
+        raise SlotBehindError(
+            f"the server's WAL ends at {wal_end}, before the log in {options.log}, which ends at {end}: "
+            "the server was put back to an older state",
+            remedy="The log holds changes that this server never had: copy the data again with a new state directory",
+            first=str(wal_end),
+            last=str(end),
+        )
+    if confirmed <= end:
+        return
+    recreated = slot.restart_lsn is not None and slot.restart_lsn > end
+    kind = SlotRecreatedError if recreated else SlotAheadOfLogError
+    how = "was created again" if recreated else "was read by another program, or the log was put back"
+    raise kind(
+        f"slot {slot.name} {how}: it stands at {confirmed}, the log in {options.log} ends at {end}, "
+        "and the changes between the two are lost",
+        remedy="Copy the data again with a new state directory",
+        first=str(end),
+        last=str(confirmed),
+    )

@@ -1,0 +1,52 @@
+"""
+Relation and Type messages as the schema store wants them.
+
+The listener's index says where these messages stand; they are few, so ``plain.py`` reads them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgsluice.errors import DecodeError
+from pgsluice.schema.pgtypes import resolve
+from pgsluice.schema.table import Column, TableVersion
+from pgsluice.source.pgoutput.messages import Relation, RelationColumn, Type
+from pgsluice.source.pgoutput.plain import decode_message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pgsluice.schema.table import PgType
+
+
+def parse_relation(message: bytes) -> Relation:
+    """Read a Relation message."""
+    relation = decode_message(message)
+    if not isinstance(relation, Relation):
+        raise DecodeError(f"{type(relation).__name__} where a Relation is expected")
+    return relation
+
+
+def parse_type(message: bytes) -> Type:
+    """Read a Type message."""
+    kind = decode_message(message)
+    if not isinstance(kind, Type):
+        raise DecodeError(f"{type(kind).__name__} where a Type is expected")
+    return kind
+
+
+def table_version(relation: Relation, id: int, types: Mapping[int, PgType]) -> TableVersion:  # noqa: A002
+    """The version of a table that a Relation describes; ``types`` are the user's own, by number."""
+    return TableVersion(
+        id=id,
+        relid=relation.relid,
+        schema=relation.schema,
+        name=relation.name,
+        identity=relation.identity,
+        columns=tuple(_column(column, types) for column in relation.columns),
+    )
+
+
+def _column(column: RelationColumn, types: Mapping[int, PgType]) -> Column:
+    return Column(column.name, resolve(column.type_oid, column.typmod, types), column.in_identity)

@@ -1,0 +1,183 @@
+"""
+The listener as a process of its own, and the handle by which others start, watch and stop it.
+
+A process, because the Spark driver's pauses must not stall the stream, and because it has a life of
+its own beside readers that come and go. The options travel over its standard input, so no password is
+ever in the process list; for a listener that belongs to a run, the end of that pipe is its order to stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from pgsluice import errors
+from pgsluice.changelog.lock import LogLock, holder
+from pgsluice.changelog.segment import read_meta
+from pgsluice.errors import MachineError, SluiceError, SourceError
+from pgsluice.source.listener import Listener, ListenerOptions
+from pgsluice.source.report import ListenerReport, read_report, write_report
+
+_LOCK_WAIT = 10.0  # seconds that an earlier owner has to end
+
+
+class ListenerProcess:
+    """A listener that was started by us."""
+
+    def __init__(
+        self, options: ListenerOptions, *, log_level: str = "info", log_format: str = "console"
+    ) -> None:
+        self._options = options
+        self._settings = {"log_level": log_level, "log_format": log_format, "detached": options.lease > 0}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; returns before it streams."""
+        prepare_directory(self._options.log)
+        (self._options.log / "listener.json").unlink(missing_ok=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pgsluice.source.process"],
+            stdin=subprocess.PIPE,
+            stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else None,
+            start_new_session=True,  # a Ctrl-C at the terminal is for the run, which then stops us in order
+        )
+        assert self._process.stdin is not None
+        options = {**asdict(self._options), "log": str(self._options.log)}
+        self._process.stdin.write(json.dumps({**self._settings, "options": options}).encode() + b"\n")
+        self._process.stdin.flush()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the listener, while there is one."""
+        return self._process.pid if self._process else None
+
+    def wait_until_streaming(self, timeout: float) -> None:
+        """Return when the log exists and the listener streams; raise what stopped it."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            self.check()
+            report = read_report(self._options.log)
+            if report and report.state in ("streaming", "full") and read_meta(self._options.log):
+                return
+            time.sleep(0.02)
+        report = read_report(self._options.log)
+        raise SourceError(
+            f"the listener did not start to stream within {timeout:.0f} s"
+            + (f": {report.reason}" if report and report.reason else ""),
+            remedy="Look at its log lines with --log-level debug",
+        )
+
+    def check(self) -> bool:
+        """Whether it lives; raises the error that ended it for good, gives False when it was killed."""
+        if self._process is None or self._process.poll() is None:
+            return self._process is not None
+        report = read_report(self._options.log)
+        if report and report.state == "failed" and report.error:
+            raise _error(report.error)
+        return False
+
+    def stop(self, timeout: float = 15.0) -> None:
+        """Ask it to finish; end it when it doesn't."""
+        if self._process is None:
+            return
+        with contextlib.suppress(OSError):
+            _stdin(self._process).close()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
+def prepare_directory(log: Path) -> None:
+    """Make the log's directory, for its owner only."""
+    try:
+        log.mkdir(parents=True, exist_ok=True, mode=0o700)
+        probe = log / f".probe.{os.getpid()}"
+        probe.touch(mode=0o600)
+        probe.unlink()
+    except OSError as exc:
+        raise MachineError(
+            f"can't write to {log}: {exc.strerror or exc}",
+            remedy="Choose another --state-dir, or mend its rights",
+        ) from exc
+
+
+def listening_process(log: Path) -> int | None:
+    """The process id of the listener that owns a log, or None."""
+    return holder(log / "lock")
+
+
+def _has_descriptor(stream: Any) -> bool:
+    try:
+        stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        return False
+    return True
+
+
+def _stdin(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    assert process.stdin is not None
+    return process.stdin
+
+
+def _error(fields: dict[str, Any]) -> SluiceError:
+    """The error of the listener, as if it had been raised here."""
+    rest = dict(fields)
+    kind = getattr(errors, rest.pop("class", ""), SourceError)
+    rest.pop("code", None)
+    built: SluiceError = kind(rest.pop("message"), remedy=rest.pop("remedy", ""), **rest)
+    return built
+
+
+def main() -> int:
+    """The child: read the options, take the lock, listen until told to stop."""
+    from pgsluice.observability.logs import configure
+
+    settings = json.loads(sys.stdin.readline())
+    configure(level=settings["log_level"], format=settings["log_format"], color=False)
+    fields = settings["options"]
+    options = ListenerOptions(
+        **{**fields, "log": Path(fields["log"]), "publications": tuple(fields["publications"])}
+    )
+    lock = LogLock(options.log / "lock")
+    try:
+        lock.acquire(wait=_LOCK_WAIT)
+        listener = Listener(options, lock)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: listener.stop())
+        if not settings["detached"]:
+            threading.Thread(target=_stop_with_parent, args=(listener,), daemon=True).start()
+        try:
+            listener.run()
+        finally:
+            listener.close()
+    except SluiceError as exc:
+        if read_report(options.log) is None:  # it never came to its own report
+            error = exc.as_dict() | {"class": type(exc).__name__}
+            write_report(options.log, ListenerReport(os.getpid(), "failed", options.slot, error=error))
+        return exc.exit_code
+    finally:
+        lock.release()
+    return 0
+
+
+def _stop_with_parent(listener: Listener) -> None:
+    sys.stdin.read()
+    listener.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""
+From the Relation frames of a log to table versions, and to what the decoder has to know about a range.
+
+The stream says names, type numbers and identity; the source's catalog adds the names of user types and
+the primary key, once per new version. Without a catalog (a log alone) unknown types stay text.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pgsluice.changelog.scan import HEADER
+from pgsluice.schema.catalog import describe_table, describe_types
+from pgsluice.schema.table import PgType
+from pgsluice.source.pgoutput.decode import RelationAt
+from pgsluice.source.pgoutput.relation import parse_relation, parse_type, table_version
+
+if TYPE_CHECKING:
+    from pgsluice.changelog.reader import LogRange
+    from pgsluice.schema.store import SchemaStore
+    from pgsluice.schema.table import TableVersion
+
+OWN_SCHEMA: Final = "pgsluice"
+UNWANTED: Final = -1
+
+Catalog = Callable[[], AbstractContextManager[Any]]
+"""Opens a connection to the source; closed after the look-up."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodableRange:
+    """A range with everything a task needs to decode it: plain data, small enough to be sent to a worker."""
+
+    range: LogRange
+    relations: tuple[RelationAt, ...]
+
+
+class Relations:
+    """The tables of one log, as one reader wants them."""
+
+    def __init__(
+        self,
+        store: SchemaStore,
+        *,
+        catalog: Catalog | None = None,
+        wanted: Callable[[str, str], bool] | None = None,
+    ) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._wanted = wanted or (lambda _schema, _table: True)
+        self._versions: dict[int, TableVersion] = {}
+
+    def resolve(self, ranges: Iterable[LogRange]) -> tuple[list[DecodableRange], Mapping[int, TableVersion]]:
+        """The ranges ready to be decoded, and the versions of the wanted tables that they may name."""
+        ready = []
+        used: dict[int, TableVersion] = {}
+        for range_ in ranges:
+            with open(range_.path, "rb") as file:  # noqa: PTH123 - the path is a string for the workers' sake
+                relations = tuple(self._relation(file, range_, offset) for offset in range_.relations)
+            ready.append(DecodableRange(range_, relations))
+            used |= {r.version: self._versions[r.version] for r in relations if r.version != UNWANTED}
+        return ready, used
+
+    def _relation(self, file: Any, range_: LogRange, offset: int) -> RelationAt:
+        message = _message(file, offset)
+        version = self._store.register(
+            message, lambda: self._describe(file, message, range_.types), complete=self._catalog is not None
+        )
+        self._versions[version.id] = version
+        own = version.schema == OWN_SCHEMA
+        number = version.id if not own and self._wanted(version.schema, version.name) else UNWANTED
+        return RelationAt(offset, version.relid, number, version.schema, version.name, len(version.columns))
+
+    def _describe(self, file: Any, message: bytes, type_offsets: Iterable[int]) -> TableVersion:
+        relation = parse_relation(message)
+        types: dict[int, PgType] = {}
+        for offset in type_offsets:
+            named = parse_type(_message(file, offset))
+            types[named.oid] = PgType(named.oid, named.name, named.schema, kind="unknown")
+        key: tuple[str, ...] = ()
+        if self._catalog is not None:
+            with self._catalog() as connection:
+                types |= describe_types(connection, [column.type_oid for column in relation.columns])
+                key = describe_table(connection, relation.relid)
+        return replace(table_version(relation, 0, types), primary_key=key)
+
+
+def _message(file: Any, offset: int) -> bytes:
+    file.seek(offset)
+    (length,) = struct.unpack("<I", file.read(4))
+    file.seek(offset + HEADER)
+    found: bytes = file.read(length)
+    return found
