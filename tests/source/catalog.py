@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 _QUERIES = (
     "SELECT oid, nspname, nspacl::text FROM pg_namespace WHERE nspname !~ '^pg_(temp|toast_temp)'",
-    "SELECT oid, relname, relnamespace, relreplident, relkind, relacl::text, reloptions FROM pg_class WHERE oid >= 16384",
+    "SELECT oid, relname, relnamespace, relreplident, relkind, relacl::text, reloptions"
+    " FROM pg_class WHERE oid >= 16384",
     "SELECT oid, * FROM pg_publication",
     "SELECT prpubid, prrelid FROM pg_publication_rel",
     "SELECT oid, proname FROM pg_proc WHERE oid >= 16384",
@@ -18,8 +19,10 @@ _QUERIES = (
     "SELECT oid, typname FROM pg_type WHERE oid >= 16384",
     "SELECT slot_name, plugin FROM pg_replication_slots WHERE database = current_database()",
     "SELECT rolname, rolreplication FROM pg_roles",
-    "SELECT setrole, setconfig FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase"
-    " WHERE d.datname = current_database()",
+    (
+        "SELECT setrole, setconfig FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase"
+        " WHERE d.datname = current_database()"
+    ),
 )
 
 

@@ -82,7 +82,9 @@ def test_libpq_variables_and_password_file(
     passfile, services = tmp_path / "pgpass", tmp_path / "services"
     passfile.write_text(f"127.0.0.1:*:*:postgres:{database.server.password}\n")
     passfile.chmod(0o600)
-    services.write_text(f"[shop]\nhost=127.0.0.1\nport={database.server.port}\ndbname={database.name}\nuser=postgres\n")
+    services.write_text(
+        f"[shop]\nhost=127.0.0.1\nport={database.server.port}\ndbname={database.name}\nuser=postgres\n"
+    )
     monkeypatch.setenv("PGPASSFILE", str(passfile))
     monkeypatch.setenv("PGSERVICEFILE", str(services))
     with connect("service=shop") as conn:
@@ -100,11 +102,21 @@ def test_refusals_are_distinct_and_keep_the_password(database: Database, joe: st
     url = database.url_as(joe, "secret-of-joe")
     closed = _closed_port()
     cases: list[tuple[str, bool, type[SourceError], str]] = [
-        (url.replace("secret-of-joe", "other-secret"), False, SourceRefusedError, "wrong or missing password"),
+        (
+            url.replace("secret-of-joe", "other-secret"),
+            False,
+            SourceRefusedError,
+            "wrong or missing password",
+        ),
         (url.replace(":secret-of-joe", ""), False, SourceRefusedError, "wrong or missing password"),
         (database.server.url_of("no_such_db"), False, SourceRefusedError, "no such database"),
         (url, True, MissingRightError, f"ALTER ROLE {joe} REPLICATION"),
-        (f"postgresql://u:other-secret@127.0.0.1:{closed}/x", False, SourceUnreachableError, "Connection refused"),
+        (
+            f"postgresql://u:other-secret@127.0.0.1:{closed}/x",
+            False,
+            SourceUnreachableError,
+            "Connection refused",
+        ),
         ("postgresql://u:other-secret@no.such.host.invalid/x", False, SourceUnreachableError, "unknown"),
         (f"{url}?sslmode=require", False, SourceRefusedError, "TLS with"),
         (f"{url}?sslmode=verify-full&sslrootcert=/no/such.crt", False, SourceRefusedError, "TLS with"),
@@ -143,7 +155,9 @@ def test_a_pooler_is_recognized(database: Database) -> None:
         thread.start()
         port = listener.getsockname()[1]
         with pytest.raises(PoolerError, match="pooler"):
-            connect(f"postgresql://u:p@127.0.0.1:{port}/x?sslmode=disable&gssencmode=disable", replication=True)
+            connect(
+                f"postgresql://u:p@127.0.0.1:{port}/x?sslmode=disable&gssencmode=disable", replication=True
+            )
         thread.join()
 
 
@@ -151,7 +165,10 @@ def test_a_broken_connection_is_transient(proxy: DatabaseProxy) -> None:
     """A connection cut in mid-statement is SourceUnreachableError, which says that trying again may help."""
     with connect(proxy.url) as conn:
         proxy.cut()
-        with pytest.raises(SourceUnreachableError, match="broke") as caught, source_errors(proxy.url, "count"):
+        with (
+            pytest.raises(SourceUnreachableError, match="broke") as caught,
+            source_errors(proxy.url, "count"),
+        ):
             conn.execute("SELECT 1")
     assert caught.value.transient
 
@@ -165,7 +182,13 @@ def test_a_timeout_is_short(proxy: DatabaseProxy) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["postgresql://u:pa@ss@h/d", "postgresql://u:pa/ss@h/d", "postgresql://u:p@h:x/d", "postgresql://u:p@h/d?no=1", "nonsense"],
+    [
+        "postgresql://u:pa@ss@h/d",
+        "postgresql://u:pa/ss@h/d",
+        "postgresql://u:p@h:x/d",
+        "postgresql://u:p@h/d?no=1",
+        "nonsense",
+    ],
 )
 def test_unreadable_urls_are_refused_without_their_secrets(url: str) -> None:
     """Libpq's own message would quote parts of the password."""

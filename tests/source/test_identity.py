@@ -19,11 +19,14 @@ TABLES = {
     "keyless": "CREATE TABLE keyless (id int, v text)",
     "unique_only": "CREATE TABLE unique_only (id int NOT NULL UNIQUE, v text)",
     "late_key": "CREATE TABLE late_key (id int PRIMARY KEY DEFERRABLE, v text)",
-    "by_index": "CREATE TABLE by_index (id int NOT NULL, v text); CREATE UNIQUE INDEX by_index_i ON by_index (id);"
+    "by_index": "CREATE TABLE by_index (id int NOT NULL, v text);"
+    " CREATE UNIQUE INDEX by_index_i ON by_index (id);"
     " ALTER TABLE by_index REPLICA IDENTITY USING INDEX by_index_i",
-    "lost_index": "CREATE TABLE lost_index (id int NOT NULL, v text); CREATE UNIQUE INDEX lost_i ON lost_index (id);"
+    "lost_index": "CREATE TABLE lost_index (id int NOT NULL, v text);"
+    " CREATE UNIQUE INDEX lost_i ON lost_index (id);"
     " ALTER TABLE lost_index REPLICA IDENTITY USING INDEX lost_i; DROP INDEX lost_i",
-    "nothing": "CREATE TABLE nothing (id int PRIMARY KEY, v text); ALTER TABLE nothing REPLICA IDENTITY NOTHING",
+    "nothing": "CREATE TABLE nothing (id int PRIMARY KEY, v text);"
+    " ALTER TABLE nothing REPLICA IDENTITY NOTHING",
     "whole": "CREATE TABLE whole (id int, v text); ALTER TABLE whole REPLICA IDENTITY FULL",
     "whole_generated": "CREATE TABLE whole_generated (id int, v text, g int GENERATED ALWAYS AS (1) STORED);"
     " ALTER TABLE whole_generated REPLICA IDENTITY FULL",

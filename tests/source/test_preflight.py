@@ -30,7 +30,8 @@ def role(database: Database) -> Iterator[str]:
     """A role that may replicate and prepare this database, and owns nothing."""
     name = f"r_{database.name}"
     database.run(
-        f"CREATE ROLE {name} LOGIN REPLICATION PASSWORD 'x'", f"GRANT CREATE ON DATABASE {database.name} TO {name}"
+        f"CREATE ROLE {name} LOGIN REPLICATION PASSWORD 'x'",
+        f"GRANT CREATE ON DATABASE {database.name} TO {name}",
     )
     yield name
     database.run(f"DROP OWNED BY {name} CASCADE", f"DROP ROLE {name}")
@@ -83,12 +84,18 @@ def test_patterns_without_tables(database: Database) -> None:
     found = by_code(check_source(database.url, Selection(include=("nosuch",))))
     assert {"pattern", "no-tables"} <= found.keys()
     database.run("CREATE TABLE keyless (id int)")
-    assert by_code(check_source(database.url, Selection(scope="all")))["unsafe-publication"].severity == "error"
+    assert (
+        by_code(check_source(database.url, Selection(scope="all")))["unsafe-publication"].severity == "error"
+    )
 
 
 def test_rights_one_by_one(database: Database, role: str) -> None:
     """Each missing right is named, and the SQL of its remedy mends it, until init works."""
-    database.run("CREATE SCHEMA app", "CREATE TABLE app.t (id int PRIMARY KEY)", f"REVOKE CREATE ON DATABASE {database.name} FROM {role}")
+    database.run(
+        "CREATE SCHEMA app",
+        "CREATE TABLE app.t (id int PRIMARY KEY)",
+        f"REVOKE CREATE ON DATABASE {database.name} FROM {role}",
+    )
     url = database.url_as(role, "x")
     for code in ("create-right", "select-right"):
         found = by_code(check_source(url))
@@ -137,7 +144,9 @@ def test_prepared_transactions(database: Database) -> None:
     with database.connect() as conn:
         conn.execute("BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION 'old-one'")
         try:
-            assert by_code(check_source(database.url))["prepared-transactions"].fields == {"transactions": ["old-one"]}
+            assert by_code(check_source(database.url))["prepared-transactions"].fields == {
+                "transactions": ["old-one"]
+            }
         finally:
             conn.execute("ROLLBACK PREPARED 'old-one'")
 
@@ -146,7 +155,9 @@ def test_sql_ascii(pg18: EmbeddedPostgres) -> None:
     """A warning while all text is ASCII, an error that names the table once it is not."""
     ascii_database = Database(f"ascii_{os.getpid()}", pg18)
     with psycopg.connect(pg18.url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {ascii_database.name} ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
+        admin.execute(
+            f"CREATE DATABASE {ascii_database.name} ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'"
+        )
     try:
         ascii_database.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'plain')")
         assert by_code(check_source(ascii_database.url))["encoding"].severity == "warning"
@@ -182,8 +193,21 @@ def test_server_settings(reachable: Path) -> None:
 
 def test_a_standby(pg18: EmbeddedPostgres, reachable: Path) -> None:
     """A hot standby is refused, in which nothing can be made."""
-    standby = EmbeddedPostgres(reachable, {"hot_standby": "on", "max_connections": "60", "max_prepared_transactions": "4"})
-    copy = [pg18.bin_dir / "pg_basebackup", "-d", pg18.url, "-D", standby.data_directory, "-R", "-X", "stream", "-c", "fast"]
+    standby = EmbeddedPostgres(
+        reachable, {"hot_standby": "on", "max_connections": "60", "max_prepared_transactions": "4"}
+    )
+    copy = [
+        pg18.bin_dir / "pg_basebackup",
+        "-d",
+        pg18.url,
+        "-D",
+        standby.data_directory,
+        "-R",
+        "-X",
+        "stream",
+        "-c",
+        "fast",
+    ]
     subprocess.run(copy, check=True, capture_output=True)
     shutil.copy(pg18.directory / "password", reachable / "password")
     owner = pg18.data_directory.stat()

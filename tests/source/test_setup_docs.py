@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
 from pgsluice.source.install import InitOptions, destroy, init
 from pgsluice.source.preflight import check_source
-from tests.fix_pg import Database
 from tests.source.catalog import catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.fix_pg import Database
 
 PAGE = Path(__file__).parents[2] / "docs" / "postgres-setup.md"
 
@@ -32,7 +36,9 @@ def shop(database: Database) -> Iterator[Database]:
 
 def run_block(database: Database, name: str) -> None:
     """Run one marked block of the page, with the names of this test."""
-    found = re.search(rf"<!-- test: {name} -->\n```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    found = re.search(
+        rf"<!-- test: {name} -->\n```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+    )
     assert found is not None
     text = re.sub(r"\bapp\b", f"app_{database.name}", found[1])
     text = re.sub(r"\bDATABASE shop\b", f"DATABASE {database.name}", text)

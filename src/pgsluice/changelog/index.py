@@ -44,7 +44,7 @@ Records = Any
 """A structured numpy array of RECORD."""
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _checksums(words: npt.NDArray[np.uint64], out: npt.NDArray[np.uint32]) -> None:
     for row in range(words.shape[0]):
         mixed = np.uint64(0x9E3779B97F4A7C15) ^ (words[row, 0] & np.uint64(0xFFFFFFFF))

@@ -49,16 +49,17 @@ class LogLock:
                     remedy="Stop that run first, or give this one another --name or --state-dir",
                     pid=owner.get("pid"),
                 ) from None
-        self.epoch = int(_owner(handle).get("epoch", 0)) + 1
+        self.epoch = _epoch(handle) + 1
         self._handle = handle
         self._write({"pid": os.getpid(), "host": socket.gethostname(), "epoch": self.epoch})
 
     def check(self) -> None:
         """Raise if another owner has come since."""
-        found = int(_owner(self._handle).get("epoch", 0))
+        found = _epoch(self._handle)
         if found != self.epoch:
             raise LogLockedError(
-                f"another process has taken over the change log {self._path.parent} (epoch {found}, ours {self.epoch})",
+                f"another process has taken over the change log {self._path.parent} "
+                f"(epoch {found}, ours {self.epoch})",
                 remedy="Only one run may write a log; stop one of them",
             )
 
@@ -80,6 +81,10 @@ def _owner(handle: int) -> dict[str, object]:
         if isinstance(found, dict):
             return found
     return {}
+
+
+def _epoch(handle: int) -> int:
+    return int(str(_owner(handle).get("epoch", 0)))
 
 
 def holder(path: Path) -> int | None:

@@ -178,7 +178,8 @@ class LogWriter:
 
         Args:
             start: where the stream begins if the log is empty.
-            durable: believe nothing beyond this; None after a restart, when all that can be read is synced first.
+            durable: believe nothing beyond this; None after a restart, when all that can be read is
+                synced first.
         """
         self._carried = {}
         self._new_names = True
@@ -199,7 +200,7 @@ class LogWriter:
             if not last.data.exists() or last.data.stat().st_size < size:
                 raise LogFormatError(
                     f"{last.data} is shorter than its index says ({size} bytes)",
-                    remedy="The log was damaged from outside: restore it, or remove it and copy the data again",
+                    remedy="It was damaged from outside: restore it, or remove the log and copy again",
                 )
             self._open = [_OpenSegment(last, size, kept * index.RECORD.itemsize)]
             if durable is None:
@@ -210,7 +211,7 @@ class LogWriter:
         self.end = self._appended = start
 
     def _roll(self, scanner: Scanner) -> None:
-        """Begin a segment that can be read on its own: known relations first, then the open transaction's mark."""
+        """Begin a segment that can be read on its own: known relations, then the open transaction's mark."""
         fresh = _OpenSegment(
             Segment(self._appended, self._open[-1].segment.ordinal + 1, self._directory), 0, 0
         )
@@ -232,9 +233,8 @@ class LogWriter:
         for record in records[(records["kind"] == index.RELATION) | (records["kind"] == index.TYPE)]:
             at = int(record["offset"]) - base
             length = int.from_bytes(scanned.frames[at : at + 4], "little")
-            self._carried[int(record["kind"]), int(record["relid"])] = bytes(
-                scanned.frames[at : at + HEADER + length]
-            )
+            frame = bytes(scanned.frames[at : at + HEADER + length])
+            self._carried[int(record["kind"]), int(record["relid"])] = frame
 
     def _close_full(self) -> None:
         with self._lock:

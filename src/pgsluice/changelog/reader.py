@@ -10,13 +10,15 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from pgsluice.changelog import index
 from pgsluice.changelog.position import Lsn
-from pgsluice.changelog.segment import Segment, read_meta, segments
+from pgsluice.changelog.segment import Segment, read_meta
+from pgsluice.changelog.segment import segments as find_segments
 from pgsluice.errors import LogError, SinkBehindLogError
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ class LogReader:
                 f"there is no change log in {directory}", remedy="Start a run with this state directory first"
             )
         self.meta = meta
-        self._segments: list[Segment] = []
+        self.segments: list[Segment] = []  # in order; the last one may be growing
         self._active = _Tail(None)  # the last segment, which grows
         self._closed: OrderedDict[Segment, index.Records] = OrderedDict()  # the few that were read last
         self._modified = -1
@@ -84,13 +86,13 @@ class LogReader:
     @property
     def first_lsn(self) -> Lsn:
         """The oldest position from which the log can still be read."""
-        return self._segments[0].after if self._segments else Lsn.parse(self.meta.start_lsn)
+        return self.segments[0].after if self.segments else Lsn.parse(self.meta.start_lsn)
 
     @property
     def end(self) -> Lsn:
         """The end of the last whole transaction, or a later point up to which there is nothing."""
-        for segment in reversed(self._segments):
-            records = self._records(segment)
+        for segment in reversed(self.segments):
+            records = self.records(segment)
             last = max(int(records["end_lsn"].max(initial=0)), segment.after)
             if last:
                 return Lsn(last)
@@ -129,9 +131,9 @@ class LogReader:
         return _Plan(self, place, stop, after, range_bytes).slice() if place and stop else None
 
     def commit_time_after(self, after: Lsn) -> float | None:
-        """When the first transaction after ``after`` was committed (seconds since 1970); None if there is none."""
-        for segment in self._segments:
-            records = self._records(segment)
+        """When the first transaction after ``after`` was committed (seconds since 1970); None without one."""
+        for segment in self.segments:
+            records = self.records(segment)
             later = records[(records["kind"] == index.END) & (records["end_lsn"] > after)]
             if len(later):
                 return int(later["commit_ts"][0]) / 1e6 + _PG_EPOCH
@@ -139,11 +141,11 @@ class LogReader:
 
     def _locate(self, after: Lsn) -> _Place | None:
         """Where the first unit after ``after`` begins."""
-        number = len(self._segments) - 1
-        while number > 0 and self._segments[number].after >= after:
+        number = len(self.segments) - 1
+        while number > 0 and self.segments[number].after >= after:
             number -= 1
         while number >= 0:
-            records = self._records(self._segments[number])
+            records = self.records(self.segments[number])
             passed = np.flatnonzero(index.is_unit(records) & (records["end_lsn"] <= after))
             if len(passed):
                 return _Place(number, int(records["offset"][passed[-1]]))
@@ -157,9 +159,9 @@ class LogReader:
         taken = 0
         changes = 0
         best: _Stop | None = None
-        for number in range(place.segment, len(self._segments)):
-            segment = self._segments[number]
-            units = self._records(segment)
+        for number in range(place.segment, len(self.segments)):
+            segment = self.segments[number]
+            units = self.records(segment)
             units = units[index.is_unit(units) & (units["end_lsn"] > after)]
             begin = place.offset if number == place.segment else 0
             if len(units):
@@ -185,7 +187,7 @@ class LogReader:
             taken += segment.data.stat().st_size - begin
         return best
 
-    def _records(self, segment: Segment) -> index.Records:
+    def records(self, segment: Segment) -> index.Records:
         """The final records of a segment."""
         if segment == self._active.segment:
             return self._active.records
@@ -205,12 +207,12 @@ class LogReader:
         modified = self.directory.stat().st_mtime_ns
         if modified != self._modified:
             self._modified = modified
-            before = self._segments
-            self._segments = [segment for segment in segments(self.directory) if segment.index.exists()]
-            if self._segments != before:
+            before = self.segments
+            self.segments = [segment for segment in find_segments(self.directory) if segment.index.exists()]
+            if self.segments != before:
                 changed = True
-                if self._segments and self._segments[-1] != self._active.segment:
-                    self._active = _Tail(self._segments[-1])
+                if self.segments and self.segments[-1] != self._active.segment:
+                    self._active = _Tail(self.segments[-1])
                     self._active.refresh()
         return changed
 
@@ -279,15 +281,13 @@ class _Plan:
         for number in range(self._stop.segment, self._place.segment - 1, -1):
             found = list(self._segment_ranges(number, later_end))
             ranges[:0] = found
-            if found and found[0].opened is not None:
-                later_end = found[0].opened.end_lsn
-            else:
-                later_end = 0
+            opened = found[0].opened if found else None
+            later_end = opened.end_lsn if opened else 0
         return LogSlice(self._after, self._stop.end_lsn, tuple(ranges), self._stop.bytes, self._stop.changes)
 
     def _segment_ranges(self, number: int, later_end: int) -> list[LogRange]:
-        segment = self._reader._segments[number]
-        records = self._reader._records(segment)
+        segment = self._reader.segments[number]
+        records = self._reader.records(segment)
         last = number == self._stop.segment
         begin = self._place.offset if number == self._place.segment else 0
         end = self._stop.offset if last else segment.data.stat().st_size
@@ -296,9 +296,7 @@ class _Plan:
             begin = int(opened_at["offset"][0])
         cuts = _cuts(records, begin, end, self._range_bytes)
         return [
-            _range(segment, records, start, stop, later_end)
-            for start, stop in zip(cuts, cuts[1:], strict=False)
-            if stop > start
+            _range(segment, records, start, stop, later_end) for start, stop in pairwise(cuts) if stop > start
         ]
 
 

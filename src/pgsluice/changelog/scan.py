@@ -33,15 +33,15 @@ AGAIN: Final = 2  # records are used up
 BAD: Final = 3  # not a message of protocol 1 where one must be
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _big(data: npt.NDArray[np.uint8], at: int, size: int) -> int:
+@njit(cache=True, nogil=True)
+def _big(data: npt.NDArray[np.uint8], at: int, size: int) -> Any:
     value = np.int64(0)
     for i in range(size):
         value = (value << 8) | np.int64(data[at + i])
     return value
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _put(
     records: npt.NDArray[np.int64], at: int, kind: int, offset: int, end: int, state: Any, relid: int
 ) -> None:
@@ -55,7 +55,7 @@ def _put(
     records[at, 7] = relid
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _scan(
     wire: npt.NDArray[np.uint8],
     size: int,
@@ -190,9 +190,7 @@ class Scanner:
                 remedy="Report it with the server's version; the log keeps everything before it",
             )
         self._state[_BASE] += written
-        return Scanned(
-            consumed, memoryview(self._frames)[:written], as_records(self._records[:found]), reason
-        )
+        return Scanned(consumed, self._frames.data[:written], as_records(self._records[:found]), reason)
 
     def reset(self, offset: int) -> None:
         """Forget the open transaction: the log was cut, or the connection is new."""

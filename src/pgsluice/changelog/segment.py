@@ -13,11 +13,13 @@ import json
 import os
 import re
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import LogFormatError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FORMAT: Final = 1  # of segments and index; an older one is upgraded, a newer one refused
 _NAME = re.compile(r"([0-9A-F]{16})-([0-9]{8})\.seg")
@@ -45,8 +47,8 @@ class Segment:
 def segments(directory: Path) -> list[Segment]:
     """The segments of a log in their order."""
     found = []
-    for name in os.listdir(directory):
-        match = _NAME.fullmatch(name)
+    for path in directory.iterdir():
+        match = _NAME.fullmatch(path.name)
         if match:
             found.append(Segment(Lsn(int(match[1], 16)), int(match[2]), directory))
     return sorted(found, key=lambda segment: segment.ordinal)

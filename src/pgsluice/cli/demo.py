@@ -8,9 +8,8 @@ import random
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,6 +17,9 @@ from pgsluice.cli.output import print_text
 from pgsluice.cli.settings import settings
 from pgsluice.cli.signals import stopped_by_signals
 from pgsluice.errors import NotInstalledError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 _SECONDS: Final = 20
 _VIEW_SECONDS: Final = 0.5
@@ -119,8 +121,9 @@ class _Demo:
             changes = sum(loop.facts.changes for loop in pipeline.loops.values())
             batches = sum(loop.facts.batches for loop in pipeline.loops.values())
             left = max(deadline - time.monotonic(), 0)
-            self._show(
-                f"{left:4.0f} s  {traffic.transactions:6,} transactions  {changes:7,} changes in DuckDB  {batches:5,} batches"
+            self._say(
+                f"  {left:4.0f} s  {traffic.transactions:6,} transactions  "
+                f"{changes:7,} changes in DuckDB  {batches:5,} batches"
             )
 
     def _compare(self, url: str) -> int:
@@ -143,10 +146,6 @@ class _Demo:
         if not self._quiet:
             print_text(text)
 
-    def _show(self, text: str) -> None:
-        if not self._quiet:
-            print_text(f"  {text}")
-
 
 def _source_rows(url: str, table: str) -> Mapping[Any, int]:
     """Rows and how often each is there."""
@@ -168,7 +167,7 @@ def _target_rows(path: Path, table: str) -> Mapping[Any, int]:
 
     with duckdb.connect(str(path), read_only=True) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        rows = connection.execute(f'SELECT * FROM public."{table}"').fetchall()  # noqa: S608 - our own names
+        rows = connection.table(f"public.{table}").fetchall()
     return Counter(tuple(map(_comparable, row)) for row in rows)
 
 
@@ -193,11 +192,8 @@ def _say_what_next(keep: Path | None) -> None:
     print_text()
     print_text("What to try next:")
     if keep:
-        print_text(
-            f"  duckdb {keep} 'SELECT state, count(*), sum(total) FROM public.purchase GROUP BY state'"
-        )
+        print_text(f"  duckdb {keep} 'FROM public.purchase'")
     print_text("  pgsluice check --source-url postgresql://you@host/database")
-    print_text(
-        "  pgsluice run --source-url postgresql://you@host/database --target duckdb --target-url shop.duckdb --init"
-    )
+    print_text("  pgsluice run --source-url postgresql://you@host/database --init \\")
+    print_text("      --target duckdb --target-url shop.duckdb")
     print_text("  pgsluice targets")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import typer  # noqa: TC002 - typer reads annotations
 
 from pgsluice.cli.options import DryRun, JsonOutput, Name, SourceUrl, flags
 from pgsluice.cli.output import print_json, print_text
 from pgsluice.cli.settings import load_config, settings
-
-if TYPE_CHECKING:
-    import typer
 
 
 def destroy(

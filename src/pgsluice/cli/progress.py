@@ -6,12 +6,13 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.table import Table
 
     from pgsluice.pipeline.run import Pipeline
@@ -43,7 +44,7 @@ def _lines(pipeline: Pipeline, ended: threading.Event) -> None:
             facts = loop.facts
             logger.info(
                 "progress", sink=name, position=str(facts.position), changes=facts.changes,
-                per_second=round(rates.of(name, facts.changes)), **({"retrying": facts.retrying} if facts.retrying else {}),
+                per_second=round(rates.of(name, facts.changes)), retrying=facts.retrying or "no",
             )  # fmt: skip
 
 

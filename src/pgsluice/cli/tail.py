@@ -61,7 +61,7 @@ def tail(
             exclude_tables=exclude_tables,
         ),
     )  # fmt: skip
-    view = _View(selection(config), limit, raw, json_output)
+    view = _View(selection(config) if config.source else None, limit, raw, json_output)
     with stopped_by_signals(view.stop):
         if read_meta(config.log_dir) is not None:
             view.show(config.log_dir, start, lambda: None)
@@ -74,7 +74,7 @@ def tail(
 class _View:
     """What is printed, and until when."""
 
-    tables: Selection
+    tables: Selection | None  # None: all of them
     limit: int | None
     raw: bool
     as_json: bool
@@ -90,7 +90,7 @@ class _View:
         from pgsluice.pipeline.follow import Entries, follow, messages
         from pgsluice.schema.match import TableMatcher
 
-        wanted = TableMatcher.parse(self.tables.include, self.tables.exclude).matches
+        wanted = TableMatcher.parse(self.tables.include, self.tables.exclude).matches if self.tables else None
         first = LogReader(log).first_lsn if start == "earliest" else Lsn.parse(start) if start else None
         render = messages if self.raw else Entries(as_json=self.as_json, wanted=wanted)
 

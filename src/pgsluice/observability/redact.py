@@ -7,19 +7,33 @@ from typing import Final
 
 MASK: Final = "***"
 
-# The user information of a URL; the greedy match also takes an unencoded @ or / inside a password.
-_URL = re.compile(r"(\w://[^\s:/@\"']*):[^\s\"']*@")
-_PAIR = re.compile(
-    r"(?i)(?<![\w.-])([\w.-]*(?:password|passwd|passphrase|secret|token|api[._-]?key|access[._-]?key)[\w.-]*)(\s*[=:]\s*)"
-    r"('(?:[^'\\]|\\.)*'|\"[^\"]*\"|[^\s&,;]+)"
-)
-
 SECRET_NAME: Final = re.compile(
-    r"(?i)secret|password|passphrase|token|credential|access[._-]?key|api[._-]?key"
+    r"(?i)secret|password|passwd|passphrase|token|credential|access[._-]?key|api[._-]?key"
 )
 """Names of settings whose values are secrets; Spark hides by a similar list."""
+
+# The quantifiers are possessive: a long text is looked through once.
+_URL = re.compile(r"\w://[^\s\"']++")
+_NAME = re.compile(r"(?<![\w.-])([\w.-]++)\s*+[=:]\s*+")
+_VALUE = re.compile(r"'(?:[^'\\]|\\.)*+'|\"[^\"]*+\"|[^\s&,;]++")
 
 
 def hide_secrets(text: str) -> str:
     """The text without passwords of URLs and without values of ``password=…`` and its like."""
-    return _PAIR.sub(rf"\1\2{MASK}", _URL.sub(rf"\1:{MASK}@", text))
+    return _hide_values(_URL.sub(_without_password, text))
+
+
+def _without_password(match: re.Match[str]) -> str:
+    """Everything from the first colon to the last @: a password may hold either, unencoded."""
+    url = match[0]
+    colon, at = url.find(":", url.index("://") + 3), url.rfind("@")
+    return f"{url[: colon + 1]}{MASK}{url[at:]}" if 0 <= colon < at else url
+
+
+def _hide_values(text: str) -> str:
+    parts, done = [], 0
+    for name in _NAME.finditer(text):
+        if name.end() >= done and SECRET_NAME.search(name[1]) and (value := _VALUE.match(text, name.end())):
+            parts += [text[done : name.end()], MASK]
+            done = value.end()
+    return "".join((*parts, text[done:]))

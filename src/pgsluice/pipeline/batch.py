@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +21,8 @@ from pgsluice.pipeline.staging import stage, staged_tables
 from pgsluice.source.tasks import decode, envelope_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from pyspark.sql import DataFrame
 
     from pgsluice.modifiers.chain import Chain
@@ -50,7 +51,7 @@ class LogStep:
         self._chain = chain
         self._spark = spark
         self._scratch = scratch
-        self._small = small
+        self.small = small
 
     @property
     def tables(self) -> Mapping[int, TableVersion]:
@@ -59,7 +60,7 @@ class LogStep:
 
     def chunks(self) -> Iterator[pa.Table]:
         """The rows as Arrow tables on the driver, in order."""
-        if self._small:
+        if self.small:
             yield (
                 self._chain.apply_local(self._local, self._tables, self._spark.get)
                 if self._chain
@@ -78,7 +79,7 @@ class LogStep:
     def frame(self) -> DataFrame:
         """The rows as a Spark frame."""
         spark = self._spark.get()
-        frame: Any = spark.createDataFrame(self._local) if self._small else envelope_frame(spark, self._parts)
+        frame: Any = spark.createDataFrame(self._local) if self.small else envelope_frame(spark, self._parts)
         return self._chain.apply(frame, self._tables)
 
     @cached_property

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -27,6 +25,9 @@ from pgsluice.schema.store import SchemaStore
 from pgsluice.source.relations import Relations
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.session import LazySpark
     from pgsluice.sinks.base import Sink, SinkContext
@@ -52,7 +53,7 @@ class BatchOptions:
 class LoopFacts:
     """What a loop has done so far; read by others, written by the loop alone."""
 
-    position: Lsn = Lsn(0)
+    position: Lsn = field(default_factory=lambda: Lsn(0))
     batches: int = 0
     changes: int = 0
     retrying: str = ""  # why, while the target can't take a batch
@@ -162,9 +163,9 @@ class SinkLoop(threading.Thread):
             return
         end = self._reader.end
         quiet = time.monotonic() - self._moved_at
-        if end > self.facts.position and quiet >= _WATERMARK_SECONDS:
-            if self._reader.next(self.facts.position, 1) is None:
-                self._commit(LogBatch(self._token, self._encode(end), ()), end)
+        behind = end > self.facts.position and quiet >= _WATERMARK_SECONDS
+        if behind and self._reader.next(self.facts.position, 1) is None:
+            self._commit(LogBatch(self._token, self._encode(end), ()), end)
 
     def _apply(self, slice_: LogSlice, relations: Relations) -> None:
         parts, tables = relations.resolve(slice_.ranges)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from pgsluice.changelog.position import Lsn
 from pgsluice.errors import MachineError
 from pgsluice.modifiers.chain import Chain
 from pgsluice.pipeline.loop import BatchOptions, SinkLoop
@@ -23,6 +22,7 @@ from pgsluice.source.postgres import LogOptions, PostgresSource
 from pgsluice.source.process import ListenerProcess
 
 if TYPE_CHECKING:
+    from pgsluice.changelog.position import Lsn
     from pgsluice.sinks.base import Sink
 
 logger = structlog.get_logger(__name__)

@@ -12,7 +12,6 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,8 @@ from pgsluice.errors import MachineError
 from pgsluice.pipeline.machine import OLDEST_JAVA, find_java, java_major
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -138,7 +139,7 @@ def _settings(options: SparkOptions) -> dict[str, str]:
 
 
 def _start_context(conf: SparkConf, *, quiet: bool) -> SparkContext:
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
@@ -146,7 +147,8 @@ def _start_context(conf: SparkConf, *, quiet: bool) -> SparkContext:
     with tempfile.TemporaryFile() as said:
         try:
             # A session of its own: a Ctrl-C at the terminal must not end the JVM under a running batch.
-            gateway = launch_gateway(conf, {"start_new_session": True, **({"stderr": said} if quiet else {})})
+            how = {"start_new_session": True, **({"stderr": said} if quiet else {})}
+            gateway = launch_gateway(conf, how)  # type: ignore[no-untyped-call]
             return SparkContext(conf=conf, gateway=gateway)
         except (PySparkException, Py4JError, OSError) as exc:
             said.seek(0)
@@ -156,7 +158,7 @@ def _start_context(conf: SparkConf, *, quiet: bool) -> SparkContext:
             ]
             raise MachineError(
                 f"Spark did not start: {causes[0]}",
-                remedy="Run `pgsluice check` for what this machine lacks; --log-level debug shows Spark's own lines",
+                remedy="Run `pgsluice check` for what is missing; --log-level debug shows Spark's own lines",
             ) from exc
 
 

@@ -8,7 +8,6 @@ attempt has a file of its own, and only the files that successful tasks return a
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,8 @@ import pyarrow as pa
 from pgsluice.source.tasks import decode, envelope_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from pyspark.sql import SparkSession
 
     from pgsluice.modifiers.chain import Chain

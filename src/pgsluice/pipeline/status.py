@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.changelog.consumers import Consumers
@@ -24,6 +23,8 @@ from pgsluice.source.report import read_report
 from pgsluice.source.slot import SlotState, read_slot
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pgsluice.source.connect import Connection
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pgsluice.errors import LogFormatError
 from pgsluice.schema.table import Column, PgType, TableVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 FORMAT: Final = 1
 _BUSY_MILLISECONDS: Final = 10_000

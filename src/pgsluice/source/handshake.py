@@ -62,14 +62,14 @@ def _usable_slot(connection: Connection, name: str) -> SlotState:
     if not slot.exists:
         raise SlotMissingError(
             f"replication slot {name} does not exist",
-            remedy="What was written since it went is not in the log: pgsluice destroy, then init, and copy again",
+            remedy="What was written since is lost: pgsluice destroy, then init, and copy again",
             slot=name,
         )
     require_usable(slot, connection.info.dbname)
     if slot.lost or slot.confirmed_flush_lsn is None:
         raise SlotInvalidatedError(
             f"the server has invalidated slot {name} ({slot.invalidation_reason or 'WAL was removed'})",
-            remedy="Run pgsluice destroy, then init, and copy again; a larger max_slot_wal_keep_size lets it live longer",
+            remedy="Run pgsluice destroy, then init, and copy again; raise max_slot_wal_keep_size",
             slot=name,
         )
     return slot
@@ -97,7 +97,7 @@ def _agree(
     if meta.system_id != server.system_id:
         raise WrongSystemError(
             f"the log in {options.log} is of system {meta.system_id}, this server is {server.system_id}",
-            remedy="Point the URL at the old server, or start with another state directory and copy the data again",
+            remedy="Point the URL at the old server, or copy the data again with a new state directory",
         )
     if meta.slot != options.slot:
         raise SlotUnusableError(
@@ -119,7 +119,7 @@ def _check_timeline(connection: Connection, options: ListenerOptions, meta: LogM
         raise TimelineDivergedError(
             f"the log ends at {end} on timeline {meta.timeline}, but the server is on timeline {timeline}, "
             f"which left it at {switched or 'an unknown point'}",
-            remedy="The log holds changes that this server never had: copy the data again with a new state directory",
+            remedy="The log has changes that this server never had: copy again with a new state directory",
         )
 
 
@@ -140,7 +140,7 @@ def _check_gap(options: ListenerOptions, slot: SlotState, end: Lsn, wal_end: Lsn
         raise SlotBehindError(
             f"the server's WAL ends at {wal_end}, before the log in {options.log}, which ends at {end}: "
             "the server was put back to an older state",
-            remedy="The log holds changes that this server never had: copy the data again with a new state directory",
+            remedy="The log has changes that this server never had: copy again with a new state directory",
             first=str(wal_end),
             last=str(end),
         )

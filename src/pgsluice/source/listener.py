@@ -69,7 +69,7 @@ Opener = Callable[[ListenerOptions, LogWriter | None], tuple[replication.Replica
 """Connects and compares; gives a stream that starts at the log's end, and the log."""
 
 
-class _LogFull(Exception):
+class _LogFullError(Exception):
     """The log has reached its bound."""
 
 
@@ -99,7 +99,7 @@ class Listener:
             try:
                 self._session()
                 attempt = 0
-            except _LogFull:
+            except _LogFullError:
                 self._wait_for_room()
             except (SluiceError, OSError) as exc:
                 if isinstance(exc, SluiceError) and not exc.transient:
@@ -185,7 +185,7 @@ class Listener:
             logger.info("no reader left, stopping")
             self.stop()
         if size >= self._options.max_bytes:
-            raise _LogFull
+            raise _LogFullError
 
     def _abandoned(self) -> bool:
         last = max((consumer.seen for consumer in self._consumers.all()), default=self._started)
@@ -333,7 +333,7 @@ class _Syncer(threading.Thread):
             os.read(self.wake, 4096)
         if self._error is not None:
             raise SourceUnreachableError(
-                f"the change log could not be written: {self._error}; what was not durable is read from the slot again"
+                f"the change log could not be written: {self._error}; what it lacks is read again"
             ) from self._error
 
     def stop(self) -> None:

@@ -7,7 +7,6 @@ stream from :mod:`pgsluice.source.process`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from pgsluice.source.records import PipelineRecord, require_pipeline
 from pgsluice.source.selection import Keyless, Selection
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 logger = structlog.get_logger(__name__)

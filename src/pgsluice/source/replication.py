@@ -50,7 +50,7 @@ class ReplicationStream(Protocol):
     size: int  # bytes in the buffer
 
     def fill(self, timeout: float, wake: int) -> None:
-        """Wait for bytes, for a byte on the descriptor ``wake``, or for the timeout, then take what is there."""
+        """Wait for bytes, for the descriptor ``wake`` or for the timeout, then take what is there."""
         ...
 
     def consume(self, count: int) -> None:
@@ -96,10 +96,7 @@ class _Buffer:
         """Forget the first bytes of the buffer."""
         rest = self.size - count
         if count and rest:
-            # numpy copies overlapping slices correctly
-            self.buffer[:rest] = (
-                self.buffer[count : self.size].copy() if rest > count else self.buffer[count : self.size]
-            )
+            self.buffer[:rest] = self.buffer[count : self.size]  # numpy minds the overlap
         self.size = rest
 
     def room(self, wanted: int) -> memoryview:
@@ -108,7 +105,7 @@ class _Buffer:
             larger = np.empty(max(len(self.buffer) * 2, self.size + wanted), np.uint8)
             larger[: self.size] = self.buffer[: self.size]
             self.buffer = larger
-        return memoryview(self.buffer)[self.size :]
+        return self.buffer.data[self.size :]
 
     def shrink(self) -> None:
         """Give back what one very large row took."""
@@ -125,7 +122,7 @@ class _SocketStream(_Buffer):
         super().__init__()
         self._connection = connection  # libpq keeps its own descriptor; it must stay idle
         self._slot = slot
-        self._socket = socket.socket(fileno=socket.dup(connection.pgconn.socket))  # type: ignore[attr-defined]
+        self._socket = socket.socket(fileno=socket.dup(connection.pgconn.socket))
         self._low_water = 1
         self._can_wait_for_more = sys.platform == "linux" and self._socket.family != socket.AF_UNIX
         self._socket.setblocking(True)
@@ -164,7 +161,7 @@ class _SocketStream(_Buffer):
         """Wait, then read once; while traffic is high, wait for a large piece."""
         self.shrink()
         limit = min(timeout, _LOW_WATER_WAIT) if self._low_water > 1 else timeout
-        select.select([self._socket, wake], [], [], limit)
+        select.select([self._socket.fileno(), wake], [], [], limit)
         count = self._receive()
         self._adapt(count)
 
@@ -314,7 +311,7 @@ def check_notice(text: str) -> None:
     if "skipped loading publication" in text:
         raise PublicationMissingError(
             f"the server reports: {text}; rows are missing from the stream from here on",
-            remedy="Create the publication again, then make a new slot and copy the data again (destroy, init)",
+            remedy="Create it again, then run pgsluice destroy and init, and copy the data again",
         )
 
 
@@ -329,7 +326,7 @@ def replication_error(fields: dict[str, str], slot: str) -> SluiceError:
     if state == "42704" and "publication" in text:
         return PublicationMissingError(
             f"the server can't decode: {text}",
-            remedy="The slot is stuck where the publication did not exist: pgsluice destroy, then init, and copy again",
+            remedy="The slot is stuck there: run pgsluice destroy, then init, and copy again",
         )
     if state == "42704":
         return SlotMissingError(
@@ -338,7 +335,7 @@ def replication_error(fields: dict[str, str], slot: str) -> SluiceError:
     if state == "55000" and ("can no longer" in text or "invalidated" in text):
         return SlotInvalidatedError(
             f"replication slot {slot!r} was invalidated: {text}",
-            remedy="Changes are lost: pgsluice destroy, then init, and copy again; raise max_slot_wal_keep_size",
+            remedy="Run pgsluice destroy, then init, and copy again; raise max_slot_wal_keep_size",
         )
     if state in ("", "57P01", "57P02", "57P03") or state.startswith("08"):
         return SourceUnreachableError(f"the server ended the connection: {text}")

@@ -6,10 +6,11 @@ Only plain data crosses to the workers; numba and Arrow are loaded where the wor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 

@@ -11,7 +11,6 @@ import contextlib
 import secrets
 import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +29,8 @@ from pgsluice.source.publication import create_publication
 from pgsluice.source.selection import Selection, choose
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pgsluice.source.replication import ReplicationStream
 
 _PREFIX: Final = "pgsluice_tail_"
@@ -71,18 +72,23 @@ class TemporaryLog:
 
 
 @contextlib.contextmanager
-def temporary_log(url: str, selection: Selection, publication: str | None = None) -> Iterator[TemporaryLog]:
+def temporary_log(
+    url: str, selection: Selection | None, publication: str | None = None
+) -> Iterator[TemporaryLog]:
     """Changes from now on, for as long as the block runs."""
     name = _PREFIX + secrets.token_hex(4)
+    selection = selection or Selection()
     with source_errors(url, "look at the stream"), connect(url) as connection:
         if publication is None:
             _drop_orphans(connection)
             plan = choose(read_tables(connection), selection, connection.info.server_version)
             create_publication(connection, name, selection, plan.entries)
         try:
-            with tempfile.TemporaryDirectory(prefix="pgsluice-tail-") as directory:
-                with _listening(url, name, publication or name, Path(directory)) as log:
-                    yield log
+            with (
+                tempfile.TemporaryDirectory(prefix="pgsluice-tail-") as directory,
+                _listening(url, name, publication or name, Path(directory)) as log,
+            ):
+                yield log
         finally:
             if publication is None:
                 _drop(connection, name)

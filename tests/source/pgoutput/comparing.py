@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from pgsluice.changelog.envelope import ENVELOPE
+from pgsluice.changelog.reader import OpenTransaction
 from pgsluice.source.pgoutput import messages as m
 from pgsluice.source.pgoutput import plain_rows
-from pgsluice.source.pgoutput.decode import OpenTransaction, RelationAt, decode_range
+from pgsluice.source.pgoutput.decode import RelationAt, decode_range
 from pgsluice.source.pgoutput.plain import frames
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from pgsluice.changelog.envelope import ENVELOPE
+from pgsluice.changelog.reader import OpenTransaction
 from pgsluice.errors import DecodeError
 from pgsluice.source.pgoutput import decode
 from pgsluice.source.pgoutput import messages as m
-from pgsluice.source.pgoutput.decode import OpenTransaction, RelationAt, decode_range
+from pgsluice.source.pgoutput.decode import RelationAt, decode_range
 from pgsluice.testing.pgoutput import encode, frame, frame_bytes, relations_at
 
 from .comparing import Cut, fast, slow

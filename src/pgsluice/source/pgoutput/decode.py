@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pgsluice.changelog.position import Lsn
-from pgsluice.changelog.reader import OpenTransaction
 from pgsluice.errors import DecodeError
 from pgsluice.source.pgoutput import measure, wire
 from pgsluice.source.pgoutput.buffers import Bytes, Longs, Relations, allocate, record_batch
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["OpenTransaction", "RelationAt", "decode_range", "warm"]
+    from pgsluice.changelog.reader import OpenTransaction
 
 _LARGEST: Final = 2**31 - 1  # bytes of text or items that Arrow's 32-bit offsets can point at
 
@@ -106,7 +105,7 @@ def decode_range(
         raise ValueError("the bytes of a log are one contiguous array of uint8")
     if not base <= start <= end <= base + len(data):
         raise DecodeError(
-            f"the range from offset {start} to {end} is not inside the bytes from {base} to {base + len(data)}",
+            f"the range from {start} to {end} is not inside the bytes from {base} to {base + len(data)}",
             remedy=_REMEDY,
             offset=start,
         )

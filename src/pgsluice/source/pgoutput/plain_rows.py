@@ -16,7 +16,8 @@ from pgsluice.source.pgoutput.plain import error_at, frames, text_or_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pgsluice.source.pgoutput.decode import OpenTransaction, RelationAt
+    from pgsluice.changelog.reader import OpenTransaction
+    from pgsluice.source.pgoutput.decode import RelationAt
     from pgsluice.source.pgoutput.plain import Frame
 
 Row: TypeAlias = dict[str, Any]

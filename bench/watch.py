@@ -1,0 +1,94 @@
+"""Watching processes while something is measured: their CPU seconds and their highest memory."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+import psutil
+
+from bench.harness import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+_EVERY: Final = 0.1  # seconds: often enough for a peak, seldom enough to cost nothing
+
+
+class Watch:
+    """
+    Samples processes from enter to exit.
+
+    Args:
+        processes: process ids by role; the descendants of each are counted with it.
+        alone: roles that are counted without their descendants.
+    """
+
+    def __init__(self, processes: Mapping[str, int], *, alone: tuple[str, ...] = ()) -> None:
+        self._roots = {role: psutil.Process(pid) for role, pid in processes.items()}
+        self._alone = alone
+        self._before: dict[int, float] = {}
+        self._latest: dict[str, dict[int, float]] = {role: {} for role in processes}
+        self._peaks = dict.fromkeys(processes, 0)
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def __enter__(self) -> Watch:
+        for root in self._roots.values():
+            self._before |= {process.pid: _cpu(process) for process in _family(root)}
+        self._look()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+        self._look()
+
+    def usage(self) -> Usage:
+        """What was seen so far."""
+        cpu = {
+            role: sum(seconds - self._before.get(pid, 0.0) for pid, seconds in seen.items())
+            for role, seen in self._latest.items()
+        }
+        return Usage(cpu, dict(self._peaks))
+
+    def _run(self) -> None:
+        while not self._done.wait(_EVERY):
+            self._look()
+
+    def _look(self) -> None:
+        for role, root in self._roots.items():
+            size = 0
+            for process in [root] if role in self._alone else _family(root):
+                size += memory(process)
+                if seconds := _cpu(process):
+                    self._latest[role][process.pid] = seconds
+            self._peaks[role] = max(self._peaks[role], size)
+
+
+def memory(process: psutil.Process) -> int:
+    """A process's memory; what it shares with others is divided among them, where the system says so."""
+    try:
+        full = process.memory_full_info()
+        return int(getattr(full, "pss", full.uss))
+    except psutil.Error:
+        return 0
+
+
+def _cpu(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def _family(root: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [root, *root.children(recursive=True)]
+    except psutil.Error:
+        return []

@@ -1,0 +1,97 @@
+"""``init``, ``check`` and ``destroy`` as people call them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pgsluice.cli.main import main
+from pgsluice.source.names import default_name
+
+if TYPE_CHECKING:
+    from tests.fix_pg import Database
+
+
+@pytest.fixture
+def shop(database: Database) -> Database:
+    """Two tables, one of them without a key."""
+    database.run("CREATE TABLE customer (id int PRIMARY KEY)", "CREATE TABLE audit (what text)")
+    return database
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command."""
+    code = main(arguments)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_init_and_destroy(shop: Database, capsys: pytest.CaptureFixture[str]) -> None:
+    """The words of each step, once and again."""
+    name = default_name("main", shop.name)
+    url = ("--source-url", shop.url)
+    code, out, _ = run(capsys, "init", *url, "--dry-run")
+    assert code == 0
+    assert f"would make publication {name}" in out
+    assert shop.rows("SELECT FROM pg_publication") == []
+    code, out, _ = run(capsys, "init", *url)
+    assert code == 0
+    assert f"make slot {name}" in out
+    assert "left out: public.audit (no primary key)" in out
+    code, out, _ = run(capsys, "init", *url, "--json")
+    assert code == 0
+    assert json.loads(out)["changed"] is False
+    assert json.loads(out)["tables"] == ["public.customer"]
+    code, out, _ = run(capsys, "init", *url, "--keyless", "full")
+    assert "set REPLICA IDENTITY FULL on public.audit" in out
+    assert run(capsys, "init", *url, "--quiet")[1] == ""
+    code, out, _ = run(capsys, "destroy", *url, "--dry-run")
+    assert f"would drop slot {name}" in out
+    code, out, _ = run(capsys, "destroy", *url)
+    assert (code, "drop schema pgsluice" in out) == (0, True)
+    assert run(capsys, "destroy", *url)[1] == "nothing to remove\n"
+
+
+def test_what_is_refused_is_one_line(shop: Database, capsys: pytest.CaptureFixture[str]) -> None:
+    """Code, remedy, exit code 3, no stack trace and no password."""
+    code, out, err = run(capsys, "init", "--source-url", shop.url, "--all-tables")
+    assert (code, out) == (3, "")
+    assert "SLUICE-UNSAFE-PUBLICATION" in err
+    assert "public.audit" in err
+    assert "Traceback" not in err
+    assert err.count("\n") == 1
+    bad = shop.url.replace(shop.server.password, "other-secret")
+    code, _, err = run(capsys, "destroy", "--source-url", bad)
+    assert (code, "SLUICE-SOURCE-REFUSED" in err, "other-secret" in err) == (3, True, False)
+    assert err.count("\n") == 1
+
+
+def test_check_of_a_source(shop: Database, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 0 with warnings, 1 with errors; JSON has the same findings."""
+    code, out, _ = run(capsys, "check", "--source-url", shop.url)
+    assert code == 0
+    assert "identity: public.audit is left out" in out
+    assert "nothing stands in the way" in out
+    code, out, _ = run(capsys, "check", "--source-url", shop.url, "--all-tables", "--json")
+    assert code == 1
+    found = json.loads(out)
+    assert found["ok"] is False
+    assert "unsafe-publication" in {finding["code"] for finding in found["findings"]}
+
+
+def test_check_of_this_machine(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a URL only this machine is looked at, and a missing Java is an error with its remedy."""
+    code, out, _ = run(capsys, "check", "--json")
+    assert code == 0
+    assert {finding["code"] for finding in json.loads(out)["findings"]} == {
+        "python",
+        "java",
+        "pyspark",
+        "space",
+    }
+    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
+    code, out, _ = run(capsys, "check")
+    assert code == 1
+    assert "error    java: JAVA_HOME is /no/such/java" in out

@@ -1,0 +1,78 @@
+"""Every test of this folder runs for each sink and each way; ``@only(...)`` narrows the sinks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pgsluice.sinks.base import SinkContext
+from tests.contract.targets import TARGETS, Target
+from tests.contract.ways import NEED_SPARK, WAYS, Way
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pgsluice.sinks.base import Batch, Sink
+    from pgsluice.testing.batches import Changes
+
+
+class Run:
+    """Sinks on one target, as one run after the other would open them."""
+
+    def __init__(self, target: Target, way: Way) -> None:
+        self.target = target
+        self._way = way
+        self._opened: list[Sink] = []
+
+    def open(self, pipeline: str = "shop") -> tuple[Sink, str | None]:
+        """A new run: a new sink, opened, and the token that the target holds."""
+        sink = self.target.sink()
+        self._opened.append(sink)
+        return sink, sink.open(SinkContext(pipeline, self.target.directory))
+
+    def batch(self, changes: Changes, start: str | None, end: str, *, chunk_rows: int = 65_536) -> Batch:
+        """The changes as a batch that comes by this test's way."""
+        step = changes.step()
+        return self._way(step.rows, step.tables, start=start, end=end, chunk_rows=chunk_rows)
+
+    def close(self) -> None:
+        """Close every sink."""
+        for sink in self._opened:
+            sink.close()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give ``run`` the sinks that the test asks for, and all ways."""
+    if "run" not in metafunc.fixturenames:
+        return
+    wanted = metafunc.definition.get_closest_marker("only")
+    limits = wanted.kwargs if wanted else {}
+    chosen = [
+        pytest.param((name, way), id=f"{name}-{way}", marks=_marks(target, way))
+        for name, target in TARGETS.items()
+        for way in WAYS
+        if all(getattr(target, attribute) == value for attribute, value in limits.items())
+    ]
+    metafunc.parametrize("run", chosen, indirect=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker of this folder."""
+    config.addinivalue_line("markers", "only(holds=, guarantee=): run for sinks of this kind only")
+
+
+def _marks(target: type[Target], way: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.spark] if target.needs_spark or way in NEED_SPARK else []
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
+    """Runs on a new, empty target."""
+    name, way = request.param
+    if TARGETS[name].needs_spark or way in NEED_SPARK:
+        request.getfixturevalue("spark")
+    running = Run(TARGETS[name](tmp_path), WAYS[way])
+    yield running
+    running.close()

@@ -1,0 +1,118 @@
+"""
+The sinks that the contract suite runs over, each behind a small adapter.
+
+A new sink joins by an adapter here: how to build it, how to read back what the target holds.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import duckdb
+
+from pgsluice.sinks.duckdb import DuckDBConfig
+from pgsluice.sinks.duckdb.sink import DuckDBSink
+from pgsluice.sinks.duckdb.sql import quoted
+from pgsluice.sinks.memory import MemorySink, MemoryStore
+from pgsluice.sinks.stdout import StdoutSink
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pgsluice.sinks.base import Guarantee, Sink
+
+Row = tuple[str | None, ...]
+
+
+class Target(ABC):
+    """One target, and sinks that write to it."""
+
+    holds: ClassVar[Literal["tables", "lines"]]
+    guarantee: ClassVar[Guarantee]
+    needs_spark: ClassVar[bool] = False
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @abstractmethod
+    def sink(self) -> Sink:
+        """A new sink on this target, as a new run would make it."""
+
+    def tables(self) -> dict[str, list[Row]]:
+        """What a target of tables holds: by schema.name its rows as text, sorted; no empty tables."""
+        raise NotImplementedError
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What a target of lines holds, in order."""
+        raise NotImplementedError
+
+
+class MemoryTarget(Target):
+    """The reference."""
+
+    holds = "tables"
+    guarantee = "exactly once"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._store = MemoryStore()
+
+    def sink(self) -> Sink:
+        """A sink on this target's own store."""
+        return MemorySink(self._store)
+
+    def tables(self) -> dict[str, list[Row]]:
+        """The rows of every table that has any."""
+        return {name: in_order(state.rows) for name, state in self._store.tables.items() if state.rows}
+
+
+class DuckDBTarget(Target):
+    """A DuckDB file."""
+
+    holds = "tables"
+    guarantee = "exactly once"
+
+    def sink(self) -> Sink:
+        """A sink on this target's file; its folds are small so that a large transaction has several."""
+        return DuckDBSink(DuckDBConfig(path=self.directory / "target.duckdb", threads=1, fold_bytes=4096))
+
+    def tables(self) -> dict[str, list[Row]]:
+        """The rows of every table that has any, read over a connection of its own."""
+        with duckdb.connect(str(self.directory / "target.duckdb")) as connection:
+            names = connection.execute(
+                "SELECT schema_name, table_name FROM duckdb_tables() WHERE schema_name <> 'pgsluice'"
+            ).fetchall()
+            found = {}
+            for schema, name in names:
+                rows = connection.execute(
+                    f"SELECT COLUMNS(*)::VARCHAR FROM {quoted('target', schema, name)}"
+                ).fetchall()
+                if rows:
+                    found[f"{schema}.{name}"] = in_order(rows)
+        return found
+
+
+class StdoutTarget(Target):
+    """A file in the place of standard output."""
+
+    holds = "lines"
+    guarantee = "at least once"
+    needs_spark = True
+
+    def sink(self) -> Sink:
+        """A sink that appends to this target's file."""
+        return StdoutSink((self.directory / "lines").open("ab"))
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines, each of which must be JSON."""
+        return [json.loads(line) for line in (self.directory / "lines").read_text().splitlines()]
+
+
+TARGETS: dict[str, type[Target]] = {"memory": MemoryTarget, "duckdb": DuckDBTarget, "stdout": StdoutTarget}
+
+
+def in_order(rows: list[Row]) -> list[Row]:
+    """Rows sorted, NULL first."""
+    return sorted(rows, key=lambda row: [(value is not None, value or "") for value in row])
