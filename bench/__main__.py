@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench import report
 from bench.groups import GROUPS, load
-from bench.harness import LEAST_REPETITIONS, Options, exit_code
+from bench.harness import FULL_ROWS, LEAST_REPETITIONS, Options, exit_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def _say(line: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure speed and size.")
     parser.add_argument("--only", choices=GROUPS, help="one group instead of all")
-    parser.add_argument("--rows", type=_at_least(1000), default=Options.rows, help="fewer for a quick look")
+    parser.add_argument("--rows", type=_at_least(1000), default=FULL_ROWS, help="fewer for a quick look")
     parser.add_argument("--repetitions", type=_at_least(LEAST_REPETITIONS), default=LEAST_REPETITIONS)
     parser.add_argument("--figure", action="append", help="one file of a group; may be repeated")
     return parser

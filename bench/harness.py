@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 LEAST_REPETITIONS: Final = 3
+FULL_ROWS: Final = 1_000_000
 MIB: Final = 1 << 20
 
 
@@ -26,14 +27,14 @@ class WrongResultError(Exception):
 class Options:
     """What a run of the benchmarks was asked for."""
 
-    rows: int = 1_000_000
+    rows: int = FULL_ROWS
     repetitions: int = LEAST_REPETITIONS
     figures: tuple[str, ...] = ()  # only these modules of a group; all when empty
 
     @property
     def full(self) -> bool:
         """Whether the bars, which are meant for a full run, speak of this one."""
-        return self.rows >= Options.rows and not self.figures
+        return self.rows >= FULL_ROWS and not self.figures
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def source_checksum(connection: psycopg.Connection[Any], table: str) -> Checksum
 
 def duckdb_checksum(connection: duckdb.DuckDBPyConnection, table: str) -> Checksum:
     """Of a table of a DuckDB file."""
-    return _checksum(connection.execute(f'{_IN_DUCKDB} "{table}"').fetchone())
+    return _checksum(connection.execute(f'{_IN_DUCKDB} "{table}"').fetchall()[0])
 
 
 def envelope_checksum(batches: Iterable[pa.RecordBatch]) -> Checksum:
@@ -73,7 +73,7 @@ def envelope_checksum(batches: Iterable[pa.RecordBatch]) -> Checksum:
         connection.execute("SET TimeZone = 'UTC'")
         for batch in batches:
             connection.register("rows", pa.table({"v": batch.column("values")}))
-            found = _checksum(connection.execute(_IN_DUCKDB + _FROM_TEXT).fetchone())
+            found = _checksum(connection.execute(_IN_DUCKDB + _FROM_TEXT).fetchall()[0])
             rows, total = rows + found.rows, total + found.total
     return Checksum(rows, total)
 

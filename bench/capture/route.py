@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 300.0  # seconds; longer is a failure, not a figure
 _LOOK: Final = 0.001
+_SLICE_BYTES: Final = BatchOptions().max_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def make_loop(
 
 
 def slices(
-    log: Path, end: Lsn, max_bytes: int = BatchOptions.max_bytes
+    log: Path, end: Lsn, max_bytes: int = _SLICE_BYTES
 ) -> Iterator[tuple[list[DecodableRange], dict[int, TableVersion]]]:
     """What a log holds up to ``end``, in the portions that a loop takes."""
     reader = LogReader(log)

@@ -48,9 +48,9 @@ _TABLE: Final = """
         score float8 NOT NULL)"""
 _INSERT: Final = """
     INSERT INTO {}
-    SELECT i, i % 1000, 'SKU-' || lpad(i::text, 8, '0'), md5(i::text) || substr(md5((i + 1)::text), 1, 28),
-           (i % 1000000) / 100.0, timestamptz '2024-01-01 00:00:00+00' + i * interval '1.000001 s',
-           i % 3 = 0, i * 0.125
+    SELECT i, i %% 1000, 'SKU-' || lpad(i::text, 8, '0'), md5(i::text) || substr(md5((i + 1)::text), 1, 28),
+           (i %% 1000000) / 100.0, timestamptz '2024-01-01 00:00:00+00' + i * interval '1.000001 s',
+           i %% 3 = 0, i * 0.125
     FROM generate_series(%s::int8, %s::int8) i"""
 _UPDATE: Final = """
     UPDATE {} SET quantity = quantity + 1, description = reverse(description), price = price + 1,

@@ -28,6 +28,7 @@ what to do. ``docs/errors.md`` is generated from this module.
     │   ├── PublicationMissingError
     │   ├── PublicationChangedError
     │   ├── RunActiveError
+    │   ├── TableChangedError
     │   └── DecodeError
     ├── TargetError                 4
     │   ├── TargetUnavailableError      (transient)
@@ -79,6 +80,7 @@ __all__ = [
     "SourceError",
     "SourceRefusedError",
     "SourceUnreachableError",
+    "TableChangedError",
     "TargetError",
     "TargetFencedError",
     "TargetLockedError",
@@ -277,6 +279,12 @@ class RunActiveError(SourceError):
     """The operation is refused while a pipeline is running."""
 
     code = "SLUICE-RUN-ACTIVE"
+
+
+class TableChangedError(SourceError):
+    """A typed stream has come to rows of its table with other columns than it was made with."""
+
+    code = "SLUICE-TABLE-CHANGED"
 
 
 class DecodeError(SourceError):

@@ -38,9 +38,10 @@ class Run:
         return self._way(step.rows, step.tables, start=start, end=end, chunk_rows=chunk_rows)
 
     def close(self) -> None:
-        """Close every sink."""
+        """Close every sink, and the target."""
         for sink in self._opened:
             sink.close()
+        self.target.close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

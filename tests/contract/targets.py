@@ -40,6 +40,9 @@ class Target(ABC):
     def sink(self) -> Sink:
         """A new sink on this target, as a new run would make it."""
 
+    def close(self) -> None:
+        """Let go of what the target itself holds open."""
+
     def tables(self) -> dict[str, list[Row]]:
         """What a target of tables holds: by schema.name its rows as text, sorted; no empty tables."""
         raise NotImplementedError
@@ -101,9 +104,17 @@ class StdoutTarget(Target):
     guarantee = "at least once"
     needs_spark = True
 
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._output = (directory / "lines").open("ab")
+
     def sink(self) -> Sink:
         """A sink that appends to this target's file."""
-        return StdoutSink((self.directory / "lines").open("ab"))
+        return StdoutSink(self._output)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._output.close()
 
     def lines(self) -> list[dict[str, Any]]:
         """The lines, each of which must be JSON."""

@@ -240,4 +240,6 @@ def test_awkward_values(run):
         later.update(words, text, UNCHANGED)
     later.insert(words, "nothing", None)
     held = applied(run, changes, later, chunk_rows=5)
-    assert sorted(held["public.words"], key=str) == sorted([("nothing", None), *zip(texts, texts, strict=True)], key=str)
+    assert sorted(held["public.words"], key=str) == sorted(
+        [("nothing", None), *zip(texts, texts, strict=True)], key=str
+    )

@@ -36,13 +36,11 @@ def test_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     assert config.on_error == "stop"
 
 
-def test_names_follow_from_the_name() -> None:
-    """State directory, slot and publication are named after the pipeline unless they are given."""
+def test_the_state_directory_follows_from_the_name() -> None:
+    """Each pipeline has a directory of its own unless one is given."""
     config = load_config(None, {}, {**SOURCE, "name": "shop"})
     assert config.state_dir.name == "shop"
-    assert (config.slot, config.publication) == ("pgsluice_shop", "pgsluice_shop")
-    given = load_config(None, {}, {**SOURCE, "source.postgres.replication.slot": "mine"})
-    assert (given.slot, given.publication) == ("mine", "pgsluice_main")
+    assert load_config(None, {}, {**SOURCE, "state_dir": "/srv/x"}).state_dir == Path("/srv/x")
 
 
 def test_the_configuration_can_not_be_changed() -> None:

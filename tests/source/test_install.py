@@ -10,10 +10,6 @@ import pytest
 
 from pgsluice.errors import (
     ConfigError,
-    NewerInstallationError,
-    NotInitializedError,
-    PublicationChangedError,
-    PublicationMissingError,
     RunActiveError,
     SlotUnusableError,
     SourceError,
@@ -27,33 +23,11 @@ from pgsluice.source.names import default_name, require_slot_name
 from pgsluice.source.records import require_pipeline
 from pgsluice.source.selection import Selection
 from pgsluice.source.slot import create_slot, drop_slot, read_slot
-from tests.source.catalog import catalog
+from tests.source.catalog import FULL, WRITES, catalog
 
 if TYPE_CHECKING:
     from pgsluice.embedded import EmbeddedPostgres
     from tests.fix_pg import Database
-
-SHOP = (
-    "CREATE TABLE customer (id int PRIMARY KEY, name text)",
-    "CREATE TABLE audit (at timestamptz, what text)",
-    "CREATE TABLE sale (id int, day date, PRIMARY KEY (id, day)) PARTITION BY RANGE (day)",
-    "CREATE TABLE sale_1 PARTITION OF sale FOR VALUES FROM ('2024-01-01') TO ('2025-01-01')",
-    "CREATE TABLE event (id int, day date) PARTITION BY RANGE (day)",
-    "CREATE TABLE event_1 PARTITION OF event FOR VALUES FROM ('2024-01-01') TO ('2025-01-01')",
-    "CREATE UNLOGGED TABLE cache (id int PRIMARY KEY)",
-    "CREATE SCHEMA crm",
-    'CREATE TABLE crm."Lead" (id int PRIMARY KEY)',
-    "INSERT INTO audit VALUES (now(), 'start')",
-)
-WRITES = ("UPDATE audit SET what = 'x'", "DELETE FROM audit WHERE what = 'y'", "UPDATE event SET id = 2")
-FULL = Selection(keyless="full")
-
-
-@pytest.fixture
-def shop(database: Database) -> Database:
-    """A database with a bit of everything."""
-    database.run(*SHOP)
-    return database
 
 
 def published(database: Database, name: str) -> list[str]:
@@ -298,83 +272,6 @@ def test_inits_at_the_same_time(shop: Database) -> None:
         reports = list(pool.map(lambda _: _init_or_error(shop.url), range(4)))
     assert any(not isinstance(report, SourceError) for report in reports)
     assert not init(shop.url).changed
-
-
-def test_changed_publications_are_found(shop: Database) -> None:
-    """Every kind of change by somebody else is named; DROP TABLE and RENAME are not changes."""
-    name = init(shop.url).publication
-    shop.run("CREATE TABLE gone (id int PRIMARY KEY)")
-    init(shop.url)
-    shop.run("DROP TABLE gone", "ALTER TABLE customer RENAME TO client")
-    with connect(shop.url) as conn:
-        require_pipeline(conn, "main")
-        for change, words in (
-            (f"ALTER PUBLICATION {name} DROP TABLE client", "public.customer was taken off"),
-            (f"ALTER PUBLICATION {name} ADD TABLE client WHERE (id > 5)", "row filter"),
-            (
-                f"ALTER PUBLICATION {name} DROP TABLE client; ALTER PUBLICATION {name} ADD TABLE client (id)",
-                "column list",
-            ),
-            (
-                f"ALTER PUBLICATION {name} SET (publish = 'insert')",
-                "published operations changed from iudt to i",
-            ),
-            (
-                f"ALTER PUBLICATION {name} SET (publish_via_partition_root = true)",
-                "publish_via_partition_root",
-            ),
-        ):
-            shop.run(change)
-            with pytest.raises(PublicationChangedError, match=words):
-                require_pipeline(conn, "main")
-        assert init(shop.url).changed
-        require_pipeline(conn, "main")
-        shop.run(f"DROP PUBLICATION {name}")
-        with pytest.raises(PublicationMissingError):
-            require_pipeline(conn, "main")
-        shop.run(f"CREATE PUBLICATION {name}")
-        with pytest.raises(PublicationChangedError, match="created again"):
-            require_pipeline(conn, "main")
-    with pytest.raises(PublicationChangedError, match="created again"):
-        init(shop.url)
-
-
-def test_migrations_are_compared(shop: Database) -> None:
-    """Not installed, older, newer and altered installations each have their error."""
-    with connect(shop.url) as conn:
-        with pytest.raises(NotInitializedError, match="not prepared"):
-            require_pipeline(conn, "main")
-        init(shop.url)
-        with pytest.raises(NotInitializedError, match="no pipeline 'other'"):
-            require_pipeline(conn, "other")
-        conn.execute("UPDATE pgsluice.migration SET checksum = 'x'")
-        with pytest.raises(SourceError, match="not the one of this pgsluice"):
-            init(shop.url)
-        conn.execute("DELETE FROM pgsluice.migration")
-        with pytest.raises(NotInitializedError, match="older"):
-            require_pipeline(conn, "main")
-        with pytest.raises(NotInitializedError, match="--upgrade"):
-            init(shop.url)
-        assert init(shop.url, InitOptions(upgrade=True)).actions == ("apply migration 1 (pipeline)",)
-        conn.execute("INSERT INTO pgsluice.migration (version, name, checksum) VALUES (9999, 'new', '')")
-        for action in (init, destroy):
-            with pytest.raises(NewerInstallationError, match="newer pgsluice"):
-                action(shop.url)
-
-
-def test_somebody_elses_schema_is_left_alone(shop: Database) -> None:
-    """A schema pgsluice with other things in it stops init; an empty one is used, and stays."""
-    shop.run("CREATE SCHEMA pgsluice", "CREATE TABLE pgsluice.theirs (id int PRIMARY KEY)")
-    before = catalog(shop)
-    with pytest.raises(SourceError, match="not an installation"):
-        init(shop.url)
-    assert catalog(shop) == before
-    assert destroy(shop.url) == []
-    shop.run("DROP TABLE pgsluice.theirs")
-    before = catalog(shop)
-    init(shop.url)
-    destroy(shop.url)
-    assert catalog(shop) == before
 
 
 def test_failover_slots(shop: Database) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -32,7 +32,7 @@ def run(
     target_url: TargetUrl = None,
     name: Name = None,
     state_dir: StateDir = None,
-    mode: Annotated[Literal["replication"] | None, typer.Option(help="What to do: replication.")] = None,
+    mode: Annotated[str | None, typer.Option(help="What to do: replication.")] = None,
     tables: Tables = None,
     exclude_tables: ExcludeTables = None,
     slot: Slot = None,

@@ -154,7 +154,8 @@ def _fill(connection: psycopg.Connection[Any], rng: random.Random) -> None:
     with connection.transaction():
         connection.execute(
             "INSERT INTO customer (name, email)"
-            " SELECT name, lower(replace(name, ' ', '.')) || n || '@example.com' FROM unnest(%s::text[]) WITH ORDINALITY AS people (name, n)",
+            " SELECT name, lower(replace(name, ' ', '.')) || n || '@example.com'"
+            " FROM unnest(%s::text[]) WITH ORDINALITY AS people (name, n)",
             ([f"{rng.choice(_FIRST)} {rng.choice(_LAST)}" for _ in range(200)],),
         )
         connection.execute(

@@ -22,7 +22,7 @@ from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.log import SEGMENT_BYTES, LogWriter
 from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.scan import MORE, OTHER, Scanner
-from pgsluice.errors import SluiceError, SourceUnreachableError
+from pgsluice.errors import SlotTakenError, SluiceError, SourceUnreachableError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.source import replication
 from pgsluice.source.connect import connect, source_errors
@@ -45,6 +45,7 @@ _WATERMARK_SECONDS: Final = 1.0  # how often an idle stream's position is made d
 _CHORES_SECONDS: Final = 0.5
 _UNSYNCED_BYTES: Final = 8 << 20  # of one open transaction before the disk is asked to take it
 _LOW_WATER: Final = 0.8  # of max_bytes: where a full log is read into again
+_TAKEN_SECONDS: Final = 5.0  # an earlier run's walsender may need a moment to see that it is gone
 _BACKOFF: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -87,6 +88,7 @@ class Listener:
         self._report = ListenerReport(pid=os.getpid(), state="starting", slot=options.slot)
         self._heartbeat_at = time.monotonic()
         self._started = time.time()
+        self._has_streamed = False
 
     def stop(self) -> None:
         """Finish what was read and end; safe in a signal handler."""
@@ -102,12 +104,22 @@ class Listener:
             except _LogFullError:
                 self._wait_for_room()
             except (SluiceError, OSError) as exc:
-                if isinstance(exc, SluiceError) and not exc.transient:
-                    self._say(state="failed", error=exc.as_dict() | {"class": type(exc).__name__})
+                if self._is_final(exc):
+                    self._fail(exc)
                     raise
                 attempt = 0 if self._report.state == "streaming" else attempt + 1
                 self._pause(attempt, exc)
         self._say(state="stopped")
+
+    def _is_final(self, exc: Exception) -> bool:
+        """Whether trying again can't help: also when a slot was taken by another before we ever had it."""
+        if isinstance(exc, SlotTakenError):
+            return not self._has_streamed and time.time() - self._started > _TAKEN_SECONDS
+        return isinstance(exc, SluiceError) and not exc.transient
+
+    def _fail(self, exc: Exception) -> None:
+        if isinstance(exc, SluiceError):
+            self._say(state="failed", error=exc.as_dict() | {"class": type(exc).__name__})
 
     def close(self) -> None:
         """Close the log's files."""
@@ -179,6 +191,7 @@ class Listener:
         self.purge()
         assert self._writer is not None
         size = self._writer.total_bytes()
+        self._has_streamed = True
         self._say(state="streaming", log_bytes=size, **facts)
         self._beat()
         if self._options.lease and self._abandoned():

@@ -39,11 +39,4 @@ def show(
 
 def _derived(config: Config) -> dict[str, str]:
     """Defaults that follow from other values."""
-    if config.source is None:
-        return {"log.path": str(config.log_dir)}
-    prefix = "source.postgres.replication"
-    return {
-        "log.path": str(config.log_dir),
-        f"{prefix}.slot": config.slot,
-        f"{prefix}.publication": config.publication,
-    }
+    return {"log.path": str(config.log_dir)}

@@ -29,11 +29,11 @@ from pgsluice.pipeline.config.targets import (
 from pgsluice.pipeline.config.units import Duration, GiB, LocalPath, PositiveSize
 from pgsluice.schema.match import TableMatcher
 from pgsluice.sinks import registry
+from pgsluice.source.names import DEFAULT_PIPELINE
 
 if TYPE_CHECKING:
     from pgsluice.sinks.base import SinkKind
 
-NAME: Final = "main"  # one pipeline is the usual case and needs no name
 # The same place from wherever the command is started: a log beside the working directory would be
 # "missing" for a run started elsewhere. Services set state_dir.
 STATE_HOME: Final = "~/.pgsluice"
@@ -119,11 +119,11 @@ class ModifiersConfig(Section):
 class Config(Section):
     """The configuration of a pipeline."""
 
-    name: Name = NAME
+    name: Name = DEFAULT_PIPELINE
     """Name of the pipeline: in slot and publication, in the state directory, and of its progress."""
 
     state_dir: LocalPath = Field(
-        default_factory=lambda data: Path(STATE_HOME, data.get("name", NAME)), validate_default=True
+        default_factory=lambda data: Path(STATE_HOME, data.get("name", DEFAULT_PIPELINE)), validate_default=True
     )
     """Directory of the pipeline's own files, with mode 0700; by default ~/.pgsluice/<name>."""
 
@@ -186,16 +186,6 @@ class Config(Section):
         """How to connect to the source; empty when libpq's own variables say it all."""
         url = self.postgres.url
         return url.get_secret_value() if url else ""
-
-    @property
-    def slot(self) -> str:
-        """The replication slot's name."""
-        return self.postgres.replication.slot or f"pgsluice_{self.name}"
-
-    @property
-    def publication(self) -> str:
-        """The publication's name."""
-        return self.postgres.replication.publication or f"pgsluice_{self.name}"
 
     def sinks(self) -> tuple[Target, ...]:
         """The targets, in order; an error when none is configured."""

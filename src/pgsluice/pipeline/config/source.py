@@ -21,10 +21,10 @@ class ReplicationConfig(Section):
     """What is captured, and the objects on the server that capture it."""
 
     slot: SlotName | None = None
-    """Replication slot; by default pgsluice_<name>. One that exists already is used, never dropped."""
+    """Replication slot; by default init makes pgsluice_<database>. One that exists is used, never dropped."""
 
     publication: Identifier | None = None
-    """Publication; by default pgsluice_<name>. One that exists already is used, never altered."""
+    """Publication; by default init makes pgsluice_<database>. One that exists is used, never altered."""
 
     tables: tuple[Pattern, ...] = EVERY_TABLE
     """Tables to publish: table (in public), schema.table, schema.*, *.table or *.*."""

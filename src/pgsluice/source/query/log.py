@@ -1,0 +1,254 @@
+"""
+The change log as one running query reads it. Lives in the process that Spark starts for the query's reader.
+
+Puts the parts together: the listener where a URL was given, a bounded reader, the consumer that holds
+segments, and the table's guard where columns are typed. A thread says that the query lives (Spark may be
+busy with one batch for hours) and looks after the listener.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from pgsluice.changelog.position import Lsn
+from pgsluice.errors import ConfigError, GapError, LogError, SinkBehindLogError, SluiceError
+from pgsluice.schema.store import SchemaStore
+from pgsluice.source.query import consumer
+from pgsluice.source.query.bounded import NO_END, UNLIMITED, BoundedReader
+from pgsluice.source.query.listening import SourceListener
+from pgsluice.source.query.options import EARLIEST, LATEST
+from pgsluice.source.query.partition import LogPartition, gather
+from pgsluice.source.query.table import TypedTable, fitting_versions, names_table
+from pgsluice.source.relations import Relations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from pgsluice.source.query.options import ReadOptions
+
+RANGE_BYTES: Final = 1 << 20  # of log that a task decodes at a time
+_TICK_SECONDS: Final = 5.0
+_CATCH_UP_SECONDS: Final = 10.0  # for a log that lost its tail in a power cut to be read from the slot again
+_WAIT_SECONDS: Final = 0.2
+
+
+class QueryLog:
+    """What one query sees of a log."""
+
+    def __init__(self, options: ReadOptions, columns: pa.Schema) -> None:
+        self._options = options
+        self._columns = columns
+        self._failure: SluiceError | None = None
+        self._target: Lsn | None = None
+        self._idle: tuple[object, ...] | None = None
+        self._listener = SourceListener(options) if options.url is not None else None
+        if self._listener is not None:
+            self._listener.ensure()
+        self._reader = BoundedReader(options.log)
+        self.system = self._reader.meta.system_id
+        self._consumer = consumer.QueryConsumer(options.log, options.consumer)
+        self._consumer.acquire()
+        consumer.expire(options.log)
+        self._relations = relations_of(options, self._listener, SchemaStore(options.log / "schema.db"))
+        self._table = typed_table(options, self._reader, self._relations)
+        self._holding = False
+        self._closing = threading.Event()
+        threading.Thread(target=self._watch, name="query-watch", daemon=True).start()
+
+    def initial(self) -> Lsn:
+        """Where a query without a checkpoint starts; holds the log from there."""
+        with _log_there(self._options):
+            position = self._reach_the_present() if self._options.start == LATEST else self._wished_start()
+            self._consumer.release(position)
+            self._holding = True
+            return position
+
+    def resume_point(self) -> Lsn:
+        """Where the query may have been, as far as can be known without its checkpoint (PySpark 4.1)."""
+        return consumer.held_from(self._options.log, self._options.consumer) or self._reader.first_lsn
+
+    def next_end(self, start: Lsn, *, max_bytes: int = UNLIMITED, max_changes: int | None = None) -> Lsn:
+        """The end of the next batch: a transaction's end; ``start`` itself when there is nothing new."""
+        with _log_there(self._options):
+            self._hold(start)
+            asked = (start, max_bytes, max_changes)
+            while True:
+                self._raise_failure()
+                if asked != self._idle or self._reader.wait(0):
+                    end = self._look(start, max_bytes, max_changes)
+                    if end is not None:
+                        return end
+                    self._idle = asked
+                if self._target is None or self._reader.end >= self._target:
+                    return start
+                self._reader.wait(_WAIT_SECONDS)
+                self._idle = None
+
+    def partitions(self, start: Lsn, end: Lsn) -> list[LogPartition]:
+        """The tasks of one batch."""
+        if end < start:
+            self._consumer.release(start)
+            raise GapError(f"a batch from {start} back to {end}", remedy="Start the query again")
+        if end == start:
+            return []
+        with _log_there(self._options):
+            self._hold(start)
+            self._wait_for(end)
+            slice_ = self._reader.between(start, end, range_bytes=RANGE_BYTES)
+            if slice_ is None or slice_.end != end:
+                raise self._gap(end)
+            parts, versions = self._relations.resolve(slice_.ranges)
+            if self._table is not None:
+                parts = [part for part in parts if names_table(part)]
+                versions = fitting_versions(versions, self._columns, self._options.special)
+            count = self._options.partitions or 2 * (os.cpu_count() or 1)
+            return gather(parts, count, versions if self._table is not None else {}, self._options.special)
+
+    def release(self, lsn: Lsn) -> None:
+        """Let go of everything up to ``lsn``: the query has it in its checkpoint."""
+        with _log_there(self._options):
+            self._consumer.release(lsn)
+
+    def stop_at_present(self) -> None:
+        """Let the query end once it has read what the source, or the log alone, has now."""
+        with _log_there(self._options):
+            self._reader.wait(0)
+            self._target = self._listener.current_lsn() if self._listener else self._reader.end
+
+    def end(self) -> Lsn:
+        """Up to where the log reaches now."""
+        return self._reader.end
+
+    def close(self) -> None:
+        """Let the next run of the query have the consumer."""
+        self._closing.set()
+        self._consumer.close()
+
+    def _look(self, start: Lsn, max_bytes: int, max_changes: int | None) -> Lsn | None:
+        slice_ = self._reader.between(
+            start,
+            self._target or NO_END,
+            max_bytes=max_bytes,
+            max_changes=max_changes,
+            range_bytes=UNLIMITED,
+        )
+        if slice_ is None or self._table is None:
+            return slice_.end if slice_ else None
+        try:
+            return self._table.end_of_layout(slice_, self._columns)
+        except SluiceError:
+            # The next query is made with the columns that rows have from here on.
+            self._consumer.release(start)
+            raise
+
+    def _hold(self, start: Lsn) -> None:
+        """The first time: take the checkpoint's word for where the query is."""
+        if self._holding:
+            return
+        self._consumer.release(start)  # before looking, so that nothing goes in between
+        self._reader.wait(0)
+        if start < self._reader.first_lsn:
+            raise SinkBehindLogError(
+                f"the query's checkpoint stands at {start}, and changes from there to {self._reader.first_lsn} "
+                f"are no longer in the change log {self._options.log}",
+                remedy="Start with a new checkpoint directory, after copying the tables again, or restore the log",
+                after=str(start),
+                first=str(self._reader.first_lsn),
+            )
+        self._wait_for(start)
+        self._holding = True
+
+    def _wait_for(self, lsn: Lsn) -> None:
+        deadline = time.monotonic() + _CATCH_UP_SECONDS
+        while self._reader.end < lsn:
+            self._raise_failure()
+            if time.monotonic() > deadline:
+                raise self._gap(lsn)
+            self._reader.wait(_WAIT_SECONDS)
+
+    def _gap(self, lsn: Lsn) -> GapError:
+        return GapError(
+            f"the query's checkpoint has read up to {lsn}, the change log {self._options.log} ends at {self._reader.end}",
+            remedy="It was made from another log, or the source was put back to an older state: "
+            "start with a new checkpoint directory, after copying the tables again",
+        )
+
+    def _wished_start(self) -> Lsn:
+        wish = self._options.start
+        while wish == EARLIEST:
+            first = self._reader.first_lsn
+            self._consumer.release(first)
+            self._reader.wait(0)
+            if first == self._reader.first_lsn:  # no segment went before we held it
+                return first
+        assert isinstance(wish, Lsn)
+        if not self._reader.first_lsn <= wish <= self._reader.end:
+            raise ConfigError(
+                f"the log has nothing at startingPosition {wish}: it reaches from {self._reader.first_lsn} "
+                f"to {self._reader.end}",
+                remedy="Choose a position of the log, earliest or latest",
+            )
+        return wish
+
+    def _reach_the_present(self) -> Lsn:
+        goal = self._listener.current_lsn() if self._listener else Lsn(0)
+        while True:
+            end = self._reader.end
+            if end >= goal:
+                return end
+            self._consumer.release(end)
+            self._raise_failure()
+            self._reader.wait(_WAIT_SECONDS)
+
+    def _watch(self) -> None:
+        tick = min(_TICK_SECONDS, self._options.lease / 4)
+        while not self._closing.wait(tick):
+            try:
+                with _log_there(self._options):
+                    self._consumer.touch()
+                    if self._listener is not None:
+                        self._listener.check()
+            except SluiceError as exc:
+                self._failure = exc
+                return
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def relations_of(options: ReadOptions, listener: SourceListener | None, store: SchemaStore) -> Relations:
+    """The tables that a query wants."""
+    wanted = options.table
+    return Relations(
+        store,
+        catalog=listener.catalog if listener else None,
+        wanted=(lambda schema, name: (schema, name) == wanted) if wanted else None,
+    )
+
+
+def typed_table(options: ReadOptions, reader: BoundedReader, relations: Relations) -> TypedTable | None:
+    """The guard of a typed query."""
+    return TypedTable(reader, relations, options.table, options.special) if options.table else None
+
+
+@contextlib.contextmanager
+def _log_there(options: ReadOptions) -> Iterator[None]:
+    """Say in our words that the log was deleted, and make no new directory where it was."""
+    gone = LogError(
+        f"the change log {options.log} is gone",
+        remedy="Restore it; without it, what the query has not read is lost: start with a new checkpoint "
+        "directory, after copying the tables again",
+    )
+    if not (options.log / "meta.json").exists():
+        raise gone
+    try:
+        yield
+    except FileNotFoundError as exc:
+        raise gone from exc
