@@ -57,9 +57,10 @@ def throw_away(url: str, slot: str, publication: str, changes: int) -> dict[str,
     """Read so many changes and the commit behind them."""
     _walk(np.zeros(8, np.uint8), 0, 0)  # loads the compiled pass before the clock
     wake, bell = os.pipe()
-    stream = replication.start(connect(url, replication=True), slot, (publication,), Lsn(0))
+    connection = connect(url, replication=True)
     left, end = changes, 0
     started, cpu = time.monotonic(), time.process_time()
+    stream = replication.start(connection, slot, (publication,), Lsn(0))
     while not end:
         stream.fill(1.0, wake)
         consumed, found, end = _walk(stream.buffer, stream.size, left)

@@ -6,7 +6,6 @@ The listener is a real process; a sink's loop runs here, over a Spark session th
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from pgsluice.source.connect import connect
 from pgsluice.source.listener import ListenerOptions
 from pgsluice.source.process import ListenerProcess
 from pgsluice.source.relations import Relations
+from pgsluice.source.report import read_report
 from pgsluice.source.tasks import decode
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Listening:
     """A listener that has begun to stream."""
 
     pid: int
-    since: float  # time.monotonic() when it began; its start-up is over
+    since: float  # time.monotonic() when it asked the server for the stream; its start-up is over
 
 
 @contextmanager
@@ -161,16 +161,17 @@ def spark_process() -> int:
 
 
 def _wait_for_stream(listener: ListenerProcess, log: Path) -> float:
-    """The moment when the listener began to stream, by its own report."""
-    report = log / "listener.json"
+    """
+    Wait until the listener streams; gives the moment just before it asked the server to.
+
+    That is when it wrote the log's description; its report comes a little later, when the server has
+    already begun to decode.
+    """
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
-        try:
-            said = json.loads(report.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            said = {}
-        if said.get("state") == "streaming":
-            return time.monotonic() - (time.time() - float(said["at"]))
+        report = read_report(log)
+        if report is not None and report.state == "streaming":
+            return time.monotonic() - (time.time() - (log / "meta.json").stat().st_mtime)
         listener.check()
         time.sleep(_LOOK)
     raise SluiceError("the listener did not begin to stream")

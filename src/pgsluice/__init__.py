@@ -1,3 +1,62 @@
-"""PostgreSQL replication, data and schema changes, to anything, on Apache Spark."""
+"""
+PostgreSQL replication, data and schema changes, to anything, on Apache Spark.
+
+    from pgsluice import DuckDBSink, Pipeline, PostgresSource
+
+    source = PostgresSource("postgresql://localhost/shop", tables=["public.*"], init=True)
+    Pipeline(source, DuckDBSink("shop.duckdb"), name="shop").run(once=True)
+"""
+
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from pgsluice.errors import SluiceError
+    from pgsluice.modifiers.chain import Chain
+    from pgsluice.pipeline.loop import BatchOptions
+    from pgsluice.pipeline.run import Pipeline
+    from pgsluice.pipeline.session import SparkOptions
+    from pgsluice.sinks.duckdb.sink import DuckDBSink
+    from pgsluice.sinks.memory import MemorySink
+    from pgsluice.sinks.stdout import StdoutSink
+    from pgsluice.source.postgres import LogOptions, PostgresSource
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BatchOptions",
+    "Chain",
+    "DuckDBSink",
+    "LogOptions",
+    "MemorySink",
+    "Pipeline",
+    "PostgresSource",
+    "SluiceError",
+    "SparkOptions",
+    "StdoutSink",
+    "__version__",
+]
+
+_PLACES = {
+    "BatchOptions": "pgsluice.pipeline.loop",
+    "Chain": "pgsluice.modifiers.chain",
+    "DuckDBSink": "pgsluice.sinks.duckdb.sink",
+    "LogOptions": "pgsluice.source.postgres",
+    "MemorySink": "pgsluice.sinks.memory",
+    "Pipeline": "pgsluice.pipeline.run",
+    "PostgresSource": "pgsluice.source.postgres",
+    "SluiceError": "pgsluice.errors",
+    "SparkOptions": "pgsluice.pipeline.session",
+    "StdoutSink": "pgsluice.sinks.stdout",
+}
+"""Loaded when first asked for: ``import pgsluice`` costs nothing, and an extra is needed only where it is used."""
+
+
+def __getattr__(name: str) -> typing.Any:
+    if name in _PLACES:
+        return getattr(importlib.import_module(_PLACES[name]), name)
+    raise AttributeError(f"module 'pgsluice' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})

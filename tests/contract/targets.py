@@ -40,7 +40,7 @@ class Target(ABC):
     def sink(self) -> Sink:
         """A new sink on this target, as a new run would make it."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most targets hold nothing open
         """Let go of what the target itself holds open."""
 
     def tables(self) -> dict[str, list[Row]]:

@@ -69,7 +69,8 @@ def test_full_identity(spark):
     full = table("public.items", {"id": "int8", "name": "text"}, identity="f", primary_key=["id"])
     changes = Changes()
     changes.delete(full, "1", None)
-    assert [(cell["name"], cell["value"]) for cell in made(changes)[0]["identity"]] == [
+    identity = made(changes)[0]["identity"]
+    assert [(cell["name"], cell["value"]) for cell in identity] == [
         ("id", 1),
         ("name", None),
     ]
@@ -87,7 +88,7 @@ def test_unchanged(spark):
 
 
 def test_message_truncate_and_copied_row(spark):
-    """A message has prefix and content, a TRUNCATE nothing but its table, a copied row is an INSERT at 0/0."""
+    """A message has prefix and content, a TRUNCATE only its table; a copied row is an INSERT at 0/0."""
     changes = Changes()
     changes.message('pre"fix', "line\nline")
     changes.truncate(ITEMS)

@@ -63,9 +63,10 @@ _THINGS = ("lamp", "kettle", "chair", "clock", "desk", "radio", "rug", "shelf", 
 class ShopTraffic(threading.Thread):
     """Transactions of every kind against the shop, until stopped."""
 
-    def __init__(self, url: str, seed: int) -> None:
+    def __init__(self, url: str, seed: int, *, fill: bool = True) -> None:
         super().__init__(name="shop-traffic", daemon=True)
         self._url = url
+        self._fill = fill  # begin with customers and products
         self._random = random.Random(seed)  # noqa: S311 - a shop, not a secret
         self._stopping = threading.Event()
         self.transactions = 0
@@ -82,7 +83,8 @@ class ShopTraffic(threading.Thread):
         acts += [self._give_back, self._rename_product, self._forget_visits, self._change_mind]
         try:
             with psycopg.connect(self._url, autocommit=True) as connection:
-                _fill(connection, self._random)
+                if self._fill:
+                    _fill(connection, self._random)
                 while not self._stopping.is_set():
                     with connection.transaction():
                         self._random.choice(acts)(connection)

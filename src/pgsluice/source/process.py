@@ -25,7 +25,7 @@ from pgsluice.changelog.lock import LogLock, holder
 from pgsluice.changelog.segment import read_meta
 from pgsluice.errors import MachineError, SluiceError, SourceError
 from pgsluice.source.listener import Listener, ListenerOptions
-from pgsluice.source.report import ListenerReport, read_report, write_report
+from pgsluice.source.report import read_report
 
 _LOCK_WAIT = 10.0  # seconds that an earlier owner has to end
 
@@ -43,17 +43,16 @@ class ListenerProcess:
     def start(self) -> None:
         """Start it; returns before it streams."""
         prepare_directory(self._options.log)
-        (self._options.log / "listener.json").unlink(missing_ok=True)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pgsluice.source.process"],
             stdin=subprocess.PIPE,
-            stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else None,
+            stdout=subprocess.PIPE,  # where it says what ended it
             start_new_session=True,  # a Ctrl-C at the terminal is for the run, which then stops us in order
         )
-        assert self._process.stdin is not None
         options = {**asdict(self._options), "log": str(self._options.log)}
-        self._process.stdin.write(json.dumps({**self._settings, "options": options}).encode() + b"\n")
-        self._process.stdin.flush()
+        stdin = _pipe(self._process.stdin)
+        stdin.write(json.dumps({**self._settings, "options": options}).encode() + b"\n")
+        stdin.flush()
 
     @property
     def pid(self) -> int | None:
@@ -66,7 +65,8 @@ class ListenerProcess:
         while time.monotonic() < deadline:
             self.check()
             report = read_report(self._options.log)
-            if report and report.state in ("streaming", "full") and read_meta(self._options.log):
+            ours = report is not None and report.pid == self.pid
+            if report and ours and report.state in ("streaming", "full") and read_meta(self._options.log):
                 return
             time.sleep(0.02)
         report = read_report(self._options.log)
@@ -80,9 +80,9 @@ class ListenerProcess:
         """Whether it lives; raises the error that ended it for good, gives False when it was killed."""
         if self._process is None or self._process.poll() is None:
             return self._process is not None
-        report = read_report(self._options.log)
-        if report and report.state == "failed" and report.error:
-            raise _error(report.error)
+        said = _pipe(self._process.stdout).read()
+        if said:
+            raise _error(json.loads(said))
         return False
 
     def stop(self, timeout: float = 15.0) -> None:
@@ -90,7 +90,7 @@ class ListenerProcess:
         if self._process is None:
             return
         with contextlib.suppress(OSError):
-            _stdin(self._process).close()
+            _pipe(self._process.stdin).close()
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
         try:
@@ -98,6 +98,7 @@ class ListenerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        _pipe(self._process.stdout).close()
         self._process = None
 
 
@@ -120,17 +121,9 @@ def listening_process(log: Path) -> int | None:
     return holder(log / "lock")
 
 
-def _has_descriptor(stream: Any) -> bool:
-    try:
-        stream.fileno()
-    except (OSError, ValueError, AttributeError):
-        return False
-    return True
-
-
-def _stdin(process: subprocess.Popen[bytes]) -> IO[bytes]:
-    assert process.stdin is not None
-    return process.stdin
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream
 
 
 def _error(fields: dict[str, Any]) -> SluiceError:
@@ -165,9 +158,9 @@ def main() -> int:
         finally:
             listener.close()
     except SluiceError as exc:
-        if read_report(options.log) is None:  # it never came to its own report
-            error = exc.as_dict() | {"class": type(exc).__name__}
-            write_report(options.log, ListenerReport(os.getpid(), "failed", options.slot, error=error))
+        with contextlib.suppress(BrokenPipeError):  # a detached one outlives who started it
+            sys.stdout.write(json.dumps(exc.as_dict() | {"class": type(exc).__name__}, default=str))
+            sys.stdout.flush()
         return exc.exit_code
     finally:
         lock.release()

@@ -3,6 +3,7 @@ A program that feeds mutated logs to both decoders, with the bytes beside forbid
 
 Run by ``test_mutations.py`` in a process of its own, since a read outside the buffer kills it::
 
+    python -m tests.source.pgoutput.guarded each
     python -m tests.source.pgoutput.guarded SEED COUNT
 """
 
@@ -13,17 +14,24 @@ import json
 import mmap
 import random
 import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pgsluice.changelog.reader import OpenTransaction
 from pgsluice.errors import DecodeError
 from pgsluice.source.pgoutput import messages as m
-from pgsluice.testing.pgoutput import frame, relations_at
+from pgsluice.testing.pgoutput import encode, frame, frame_bytes, relations_at
 
-from .comparing import fast, slow
+from .comparing import Cut, fast, slow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 _PAGE = mmap.PAGESIZE
 _PROT_NONE = 0
+
+OPENED = OpenTransaction(commit_lsn=100, commit_ts=5, xid=7, end_lsn=110, seq=0)
 
 
 class GuardedMemory:
@@ -47,39 +55,60 @@ class GuardedMemory:
         return place
 
 
+_COLUMNS = tuple(m.RelationColumn(f"c{i}", 25, -1, i == 0) for i in range(3))
+HEAD: list[m.Message] = [
+    m.LogicalMessage(False, 90, "prefix", b"outside"),
+    m.Begin(100, 5, 7),
+    m.Origin(1, "elsewhere"),
+    m.Type(70000, "public", "mood"),
+    m.Relation(1, "public", "one", "d", _COLUMNS),
+    m.Relation(2, "public", "zwei", "f", _COLUMNS[:1]),
+    m.Relation(3, "pgsluice", "own", "n", ()),
+]
+ROWS: list[m.Message] = [
+    m.Insert(1, ("a", None, "c" * 20)),
+    m.Insert(3, ()),
+    m.Update(1, ("a", m.UNCHANGED, "é")),
+    m.Update(1, ("b", m.UNCHANGED, ""), ("a", None, None), "K"),
+    m.Update(2, ("x",), ("y",), "O"),
+    m.Delete(1, ("b", None, None), "K"),
+    m.Delete(2, ("x",), "O"),
+    m.Truncate((1, 2, 3), True, True),
+    m.LogicalMessage(True, 95, "prefix", "grüße".encode()),
+    m.LogicalMessage(True, 95, "pgsluice.heartbeat", b"1"),
+    m.LogicalMessage(True, 95, "binary", b"\xff\x00"),
+]
+COMMIT = m.Commit(100, 110, 5)
+
+
 def example(dice: random.Random) -> list[bytes]:
     """The frames of a valid log with a bit of everything."""
-    columns = tuple(m.RelationColumn(f"c{i}", 25, -1, i == 0) for i in range(3))
-    parts: list[m.Message] = [
-        m.LogicalMessage(False, 90, "prefix", b"outside"),
-        m.Begin(100, 5, 7),
-        m.Origin(1, "elsewhere"),
-        m.Type(70000, "public", "mood"),
-        m.Relation(1, "public", "one", "d", columns),
-        m.Relation(2, "public", "zwei", "f", columns[:1]),
-        m.Relation(3, "pgsluice", "own", "n", ()),
-    ]
-    rows: list[m.Message] = [
-        m.Insert(1, ("a", None, "c" * dice.randrange(40))),
-        m.Insert(3, ()),
-        m.Update(1, ("a", m.UNCHANGED, "é")),
-        m.Update(1, ("b", m.UNCHANGED, ""), ("a", None, None), "K"),
-        m.Update(2, ("x",), ("y",), "O"),
-        m.Delete(1, ("b", None, None), "K"),
-        m.Delete(2, ("x",), "O"),
-        m.Truncate((1, 2, 3), True, True),
-        m.LogicalMessage(True, 95, "prefix", "grüße".encode()),
-        m.LogicalMessage(True, 95, "pgsluice.heartbeat", b"1"),
-        m.LogicalMessage(True, 95, "binary", b"\xff\x00"),
-    ]
-    parts += [dice.choice(rows) for _ in range(dice.randrange(1, 9))]
-    parts.append(m.Commit(100, 110, 5))
-    return [frame(part, dice.getrandbits(40)) for part in parts]
+    rows = [dice.choice(ROWS) for _ in range(dice.randrange(1, 9))]
+    return [frame(part, dice.getrandbits(40)) for part in (*HEAD, *rows, COMMIT)]
+
+
+def each_place() -> Iterator[list[bytes]]:
+    """Every kind of message as the last one, cut or changed at each of its bytes."""
+    for kind in (*HEAD, *ROWS, COMMIT):
+        before = HEAD[: HEAD.index(kind)] if kind in HEAD else HEAD
+        body = encode(kind)
+        for at in range(len(body)):
+            damaged = [body[:at]] + [
+                body[:at] + number + body[at + len(number) :]
+                for number in (b"\0", b"\xff", b"t", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff")
+            ]
+            yield from ([*map(frame, before), frame_bytes(last)] for last in damaged)
 
 
 def mutate(frames: list[bytes], dice: random.Random) -> bytes:
-    """The log after a few accidents; most keep the frames' borders, to get past the first check."""
+    """
+    The log after a few accidents.
+
+    Most keep the frames' borders, to get past the first check; often the damaged frame is the last one,
+    right before the forbidden memory.
+    """
     frames = list(frames)
+    i = 0
     for _ in range(dice.randrange(1, 4)):
         i = dice.randrange(len(frames))
         header, body = frames[i][:12], bytearray(frames[i][12:])
@@ -109,35 +138,52 @@ def mutate(frames: list[bytes], dice: random.Random) -> bytes:
             frames[i], frames[j] = frames[j], frames[i]
             continue
         frames[i] = len(body).to_bytes(4, "little") + header[4:12] + bytes(body)
-    log = b"".join(frames)
-    return log[: dice.randrange(len(log) + 1)] if dice.randrange(8) == 0 else log
+    log = b"".join(frames[: i + 1] if dice.randrange(2) else frames)
+    return log[: dice.randrange(len(log) + 1)] if dice.randrange(16) == 0 else log
 
 
-def compare(seed: int, count: int) -> dict[str, int]:
-    """Feed mutated logs to both; says how many were refused by both and how many decoded equally."""
+def random_places(seed: int, count: int) -> Iterator[list[bytes]]:
+    """Valid logs after a few accidents."""
     dice = random.Random(seed)
+    for _ in range(count):
+        yield [mutate(example(dice), dice)]
+
+
+def compare(logs: Iterable[list[bytes]]) -> dict[str, int]:
+    """Feed logs to both decoders; says how many were refused by both and how many decoded equally."""
     memory = GuardedMemory(3 * _PAGE)
+    every_relation = relations_at(b"".join(map(frame, HEAD)), {3: -1})
     outcomes = {"refused": 0, "equal": 0}
-    for number in range(count):
-        frames = example(dice)
-        relations = relations_at(b"".join(frames), {3: -1})
-        log = mutate(frames, dice)
-        data = memory.put(log, at_end=number % 2 == 0)
-        try:
-            expected = slow(log, relations)
-        except DecodeError:
-            expected = None
-        try:
-            found = fast(data, relations)
-        except DecodeError:
-            found = None
-        assert found == expected, (seed, number, log, found, expected)
-        outcomes["refused" if expected is None else "equal"] += 1
+    for number, frames in enumerate(logs):
+        log = b"".join(frames)
+        relations = [known for known in every_relation if known.offset < len(log)]
+        data = memory.put(log, at_end=number % 5 != 0)
+        for opened in (None, OPENED):
+            expected, found = (
+                _outcome(decoder, source, relations, Cut(len(log), opened))
+                for decoder, source in ((slow, log), (fast, data))
+            )
+            assert found == expected, (number, log, found, expected)
+            outcomes["refused" if expected is None else "equal"] += 1
     return outcomes
 
 
-if __name__ == "__main__":
-    if sys.argv[1] == "overread":
+def _outcome(decoder: Callable[..., Any], *arguments: Any) -> Any:
+    source, relations, end = arguments
+    try:
+        return decoder(source, relations, end=end)
+    except DecodeError:
+        return None
+
+
+def main(what: str, count: str = "0") -> None:
+    """Run one of the comparisons, or prove that the guard works."""
+    if what == "overread":
         array = GuardedMemory(_PAGE).put(b"x" * 10, at_end=True)
         ctypes.string_at(array.ctypes.data, 11)
-    sys.stdout.write(json.dumps(compare(int(sys.argv[1]), int(sys.argv[2]))))
+    logs = each_place() if what == "each" else random_places(int(what), int(count))
+    sys.stdout.write(json.dumps(compare(logs)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -34,8 +34,16 @@ def test_mutated_frames_are_refused_or_read_the_same(seed: str) -> None:
     done = run_guarded(seed, str(MUTATIONS))
     assert done.returncode == 0, done.stderr
     outcomes = json.loads(done.stdout)
-    assert sum(outcomes.values()) == MUTATIONS
+    assert sum(outcomes.values()) == 2 * MUTATIONS  # each with and without an open transaction
     assert min(outcomes.values()) > MUTATIONS // 20, outcomes
+
+
+def test_every_message_damaged_at_every_byte() -> None:
+    """Each kind of message, cut or changed at each byte, as the last before the forbidden memory."""
+    done = run_guarded("each")
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads(done.stdout)
+    assert min(outcomes.values()) > 100, outcomes
 
 
 def test_mutated_frames_stay_in_bounds_of_every_array(tmp_path: Path) -> None:

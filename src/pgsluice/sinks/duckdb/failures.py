@@ -20,6 +20,10 @@ _DENIED: Final = ("Permission denied", "Read-only file system", "read-only mode"
 def translated(error: duckdb.Error, path: Path) -> TargetError:
     """The error of ours for one of DuckDB's."""
     text = str(error)
+    if any(reason in text for reason in _FULL):  # whatever the class: a failed commit is another one
+        return TargetUnavailableError(
+            f"there is no space left for {path}", remedy="Free some space on that disk", path=str(path)
+        )
     if isinstance(error, duckdb.IOException):
         return _io_error(text, path)
     if isinstance(error, duckdb.TransactionException):
@@ -45,10 +49,6 @@ def _io_error(text: str, path: Path) -> TargetError:
             f"{path} is open in {who}, and a DuckDB file can have only one process that writes",
             remedy="Close it there; to read while the pipeline runs, copy the file",
             path=str(path),
-        )
-    if any(reason in text for reason in _FULL):
-        return TargetUnavailableError(
-            f"there is no space left for {path}", remedy="Free some space on that disk", path=str(path)
         )
     if any(reason in text for reason in _DENIED):
         return TargetError(

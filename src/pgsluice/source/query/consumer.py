@@ -42,7 +42,7 @@ class QueryConsumer:
             self._lock.acquire(wait=_LOCK_SECONDS)
         except LogLockedError as exc:
             raise ConfigError(
-                f"another running query reads this log as consumer {self._name!r} (process {exc.fields.get('pid')})",
+                f"process {exc.fields.get('pid')}, another query, reads this log as consumer {self._name!r}",
                 remedy='Give each query its own .option("consumer", "<name>")',
                 consumer=self._name,
             ) from None
@@ -52,6 +52,15 @@ class QueryConsumer:
         with self._guard:
             self._lsn = lsn
             self._consumers.release(PREFIX + self._name, lsn)
+
+    def restore(self, lsn: Lsn | None) -> None:
+        """Hold what was held before, which may be nothing."""
+        if lsn is not None:
+            self.release(lsn)
+            return
+        with self._guard:
+            self._lsn = None
+            self._consumers.drop(PREFIX + self._name)
 
     def touch(self) -> None:
         """Say that the query lives."""

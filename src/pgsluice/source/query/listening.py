@@ -10,21 +10,23 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.lock import LogLock
 from pgsluice.schema.migrate import installed_version
-from pgsluice.source.connect import connect, source_errors
+from pgsluice.source.connect import Connection, connect, source_errors
 from pgsluice.source.listener import ListenerOptions
 from pgsluice.source.postgres import LogOptions, PostgresSource
 from pgsluice.source.process import ListenerProcess, listening_process, prepare_directory
-from pgsluice.source.records import read_record, resolve_names
+from pgsluice.source.query.published import published_table
+from pgsluice.source.records import Names, read_record, resolve_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pgsluice.changelog.position import Lsn
+    from pgsluice.schema.table import TableVersion
     from pgsluice.source.query.options import ReadOptions
     from pgsluice.source.relations import Catalog
 
@@ -49,6 +51,11 @@ class SourceListener:
     def current_lsn(self) -> Lsn:
         """Where the source's WAL ends now."""
         return self._source.current_lsn()
+
+    def published(self, table: tuple[str, str]) -> TableVersion:
+        """The table as the catalog has it."""
+        with self._source.catalog() as connection:
+            return published_table(connection, self._names(connection).publication, table)
 
     def ensure(self) -> None:
         """Return when a listener streams into the log; start one when none does."""
@@ -83,8 +90,11 @@ class SourceListener:
         options = self._options
         assert options.url is not None
         with source_errors(options.url, "read the pipeline's record"), connect(options.url) as connection:
-            names = resolve_names(connection, options.name, options.slot, options.publication)
-            known = installed_version(connection) is not None and read_record(connection, options.name) is not None
+            names = self._names(connection)
+            known = (
+                installed_version(connection) is not None
+                and read_record(connection, options.name) is not None
+            )
         bounds = LogOptions()
         if known or not (options.slot and options.publication):
             record = self._source.prepare(options.name)  # says what to do where nothing is prepared
@@ -102,6 +112,9 @@ class SourceListener:
             confirm=bounds.confirm,
             lease=options.lease,
         )
+
+    def _names(self, connection: Connection) -> Names:
+        return resolve_names(connection, self._options.name, self._options.slot, self._options.publication)
 
 
 @contextlib.contextmanager

@@ -20,10 +20,10 @@ from pgsluice.schema.store import SchemaStore
 from pgsluice.source.query import consumer
 from pgsluice.source.query.bounded import NO_END, UNLIMITED, BoundedReader
 from pgsluice.source.query.listening import SourceListener
+from pgsluice.source.query.opening import relations_of, typed_table
 from pgsluice.source.query.options import EARLIEST, LATEST
 from pgsluice.source.query.partition import LogPartition, gather
-from pgsluice.source.query.table import TypedTable, fitting_versions, names_table
-from pgsluice.source.relations import Relations
+from pgsluice.source.query.table import fitting_versions, names_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,13 +151,15 @@ class QueryLog:
         """The first time: take the checkpoint's word for where the query is."""
         if self._holding:
             return
+        before = consumer.held_from(self._options.log, self._options.consumer)
         self._consumer.release(start)  # before looking, so that nothing goes in between
         self._reader.wait(0)
         if start < self._reader.first_lsn:
+            self._consumer.restore(before)
             raise SinkBehindLogError(
-                f"the query's checkpoint stands at {start}, and changes from there to {self._reader.first_lsn} "
-                f"are no longer in the change log {self._options.log}",
-                remedy="Start with a new checkpoint directory, after copying the tables again, or restore the log",
+                f"the query's checkpoint stands at {start}, but changes from there to "
+                f"{self._reader.first_lsn} are no longer in the change log {self._options.log}",
+                remedy="Restore the log, or copy the tables again and start with a new checkpoint directory",
                 after=str(start),
                 first=str(self._reader.first_lsn),
             )
@@ -174,9 +176,10 @@ class QueryLog:
 
     def _gap(self, lsn: Lsn) -> GapError:
         return GapError(
-            f"the query's checkpoint has read up to {lsn}, the change log {self._options.log} ends at {self._reader.end}",
+            f"the query's checkpoint stands at {lsn}, but the change log {self._options.log} "
+            f"ends at {self._reader.end}",
             remedy="It was made from another log, or the source was put back to an older state: "
-            "start with a new checkpoint directory, after copying the tables again",
+            "copy the tables again and start with a new checkpoint directory",
         )
 
     def _wished_start(self) -> Lsn:
@@ -223,28 +226,12 @@ class QueryLog:
             raise self._failure
 
 
-def relations_of(options: ReadOptions, listener: SourceListener | None, store: SchemaStore) -> Relations:
-    """The tables that a query wants."""
-    wanted = options.table
-    return Relations(
-        store,
-        catalog=listener.catalog if listener else None,
-        wanted=(lambda schema, name: (schema, name) == wanted) if wanted else None,
-    )
-
-
-def typed_table(options: ReadOptions, reader: BoundedReader, relations: Relations) -> TypedTable | None:
-    """The guard of a typed query."""
-    return TypedTable(reader, relations, options.table, options.special) if options.table else None
-
-
 @contextlib.contextmanager
 def _log_there(options: ReadOptions) -> Iterator[None]:
     """Say in our words that the log was deleted, and make no new directory where it was."""
     gone = LogError(
         f"the change log {options.log} is gone",
-        remedy="Restore it; without it, what the query has not read is lost: start with a new checkpoint "
-        "directory, after copying the tables again",
+        remedy="Restore it, or copy the tables again and start with a new checkpoint directory",
     )
     if not (options.log / "meta.json").exists():
         raise gone

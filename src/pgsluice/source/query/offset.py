@@ -32,6 +32,6 @@ class Offset:
         if offset.system != system:
             raise WrongSystemError(
                 f"the checkpoint is of the database system {offset.system}, the change log of {system}",
-                remedy="Point the query at the old system's log, or start again with a new checkpoint directory",
+                remedy="Point the query at the old system's log, or use a new checkpoint directory",
             )
         return offset

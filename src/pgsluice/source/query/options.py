@@ -27,8 +27,8 @@ LATEST: Final = "latest"
 
 _SPECIAL: Final = {f"special{name.name.capitalize()}": name.name for name in fields(SpecialValues)}
 _KNOWN: Final = (
-    "url", "log", "name", "slot", "publication", "stateDir", "table", "startingPosition", "maxBytesPerTrigger",
-    "consumer", "partitions", "listenerLease", *_SPECIAL,
+    "url", "log", "name", "slot", "publication", "stateDir", "table", "startingPosition",
+    "maxBytesPerTrigger", "consumer", "partitions", "listenerLease", *_SPECIAL,
 )  # fmt: skip
 _SIZE = re.compile(r"(\d+)\s*(?:([kmgt])(?:i?b)?|b)?", re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -103,7 +103,8 @@ def _table(text: str) -> tuple[str, str]:
     pattern = TablePattern.parse(text)
     if pattern.schema is None or pattern.table is None:
         raise ConfigError(
-            f"the option table names one table, not {text!r}", remedy="Leave it out to read all tables in the envelope"
+            f"the option table names one table, not {text!r}",
+            remedy="Leave it out to read all tables in the envelope",
         )
     return pattern.schema, pattern.table
 
@@ -116,7 +117,9 @@ def _size(option: str, text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     size = int(match[1]) << _POWERS[(match[2] or "").lower()] if match else 0
     if size <= 0:
-        raise ConfigError(f"the option {option} is no size: {text!r}", remedy="Write it like 64MiB, or in bytes")
+        raise ConfigError(
+            f"the option {option} is no size: {text!r}", remedy="Write it like 64MiB, or in bytes"
+        )
     return size
 
 
@@ -136,6 +139,7 @@ def _special_choices(named: Mapping[str, str]) -> dict[str, Any]:
         allowed = get_args(choices[choice])
         if option in named and named[option] not in allowed:
             raise ConfigError(
-                f"the option {option} can't be {named[option]!r}", remedy=f"Choose one of {', '.join(allowed)}"
+                f"the option {option} can't be {named[option]!r}",
+                remedy=f"Choose one of {', '.join(allowed)}",
             )
     return {choice: named[option] for option, choice in _SPECIAL.items() if option in named}

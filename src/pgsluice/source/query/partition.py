@@ -26,7 +26,7 @@ class LogPartition(InputPartition):
     """Neighbouring ranges, decoded one after the other, so that a task's memory is that of one range."""
 
     parts: tuple[DecodableRange, ...]
-    versions: Mapping[int, TableVersion] = field(default_factory=dict)  # of the typed table; none: the envelope
+    versions: Mapping[int, TableVersion] = field(default_factory=dict)  # of a typed table
     special: SpecialValues = field(default_factory=SpecialValues)
 
 
@@ -61,6 +61,7 @@ def rows(partition: LogPartition) -> Iterator[pa.RecordBatch]:
 def _typed(batch: pa.RecordBatch, partition: LogPartition) -> Iterator[pa.RecordBatch]:
     """The table's rows with typed columns; a range may name several versions with the same columns."""
     import numpy as np
+    import pyarrow as pa
 
     from pgsluice.schema.typed.arrow_rows import typed_arrow
 
@@ -68,5 +69,6 @@ def _typed(batch: pa.RecordBatch, partition: LogPartition) -> Iterator[pa.Record
     changes = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
     for start, end in pairwise([0, *changes.tolist(), len(numbers)]):
         if start < end and numbers[start] >= 0:
+            run = pa.Table.from_batches([batch.slice(start, end - start)])
             version = partition.versions[int(numbers[start])]
-            yield typed_arrow(batch.slice(start, end - start), version, partition.special)
+            yield from typed_arrow(run, version, partition.special).to_batches()

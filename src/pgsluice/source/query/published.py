@@ -43,12 +43,13 @@ def published_table(
     if not found:
         raise ConfigError(
             f"publication {publication} has no table {schema}.{name}, so no row of it would ever come",
-            remedy="Mend the option table (a partitioned table's rows come under the names of its partitions), "
-            "or publish it: pgsluice init --tables",
+            remedy="Publish it with pgsluice init --tables, or mend the option table "
+            "(rows of a partitioned table come under the names of its partitions)",
             table=f"{schema}.{name}",
         )
     types = describe_types(connection, [type_oid for _, _, type_oid, _ in found])
     columns = tuple(
-        Column(column, resolve(type_oid, typmod, types), in_identity=False) for _, column, type_oid, typmod in found
+        Column(column, resolve(type_oid, typmod, types), in_identity=False)
+        for _, column, type_oid, typmod in found
     )
     return TableVersion(0, found[0][0], schema, name, "d", columns)

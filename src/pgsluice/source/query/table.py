@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pgsluice.changelog.position import Lsn
-from pgsluice.errors import ConfigError, TableChangedError
+from pgsluice.errors import TableChangedError
 from pgsluice.schema.typed.layout import typed_arrow_schema
 from pgsluice.source.query.bounded import NO_END, UNLIMITED
 from pgsluice.source.relations import UNWANTED
@@ -45,20 +45,18 @@ class TypedTable:
         self._name = ".".join(table)
         self._special = special
 
-    def version_at(self, position: Lsn, store: SchemaStore) -> TableVersion | None:
-        """The version of the first row after ``position``, else the last one before; None if there is none."""
-        ahead = self._parts(position, NO_END)
-        versions = self._relations.resolve([part.range for part in ahead])[1]
+    def version_ahead(self, position: Lsn) -> TableVersion | None:
+        """The version of the first row after ``position``; None when the log has none there."""
+        parts, versions = self._between(position, NO_END)
         if len({self._layout(version) for version in versions.values()}) > 1:
-            first = next((int(number) for rows in self._rows(position) for number in rows["relation"]), None)
-            if first is not None:
-                return versions[first]
-        known = {version.id: version for version in store.versions()}
-        for part in reversed(ahead or self._parts(self._reader.first_lsn, position)):
-            named = [relation.version for relation in part.relations if relation.version != UNWANTED]
-            if named:
-                return known[named[-1]]
-        return next((v for v in reversed(known.values()) if v.qualified == self._name), None)
+            for rows in self._rows(position):
+                return versions[int(rows["relation"][0])]
+        return _last_named(parts, versions)
+
+    def version_behind(self, position: Lsn, store: SchemaStore) -> TableVersion | None:
+        """The last version that the log, or at least its schema store, has named up to ``position``."""
+        known = [version for version in store.versions() if version.qualified == self._name]
+        return _last_named(*self._between(self._reader.first_lsn, position)) or (known[-1] if known else None)
 
     def end_of_layout(self, slice_: LogSlice, columns: pa.Schema) -> Lsn:
         """Where rows of these columns end in the slice; raises when the first row has others."""
@@ -81,7 +79,7 @@ class TypedTable:
         at = Lsn(int(commits[first]))
         if first:
             raise TableChangedError(
-                f"the transaction at {at} has rows of {self._name} from before and after a change of its columns",
+                f"the transaction at {at} has rows of {self._name} from before and after a change of columns",
                 remedy="Read it in the envelope (without the option table), then start with a new checkpoint "
                 f'directory and .option("startingPosition", "{Lsn(int(ends[first]))}")',
                 table=self._name,
@@ -90,7 +88,7 @@ class TypedTable:
         raise TableChangedError(
             f"the columns of {self._name} changed at {at}; from there on they are "
             f"{', '.join(column.name for column in changed.columns)}",
-            remedy="Make the query anew with the same checkpoint directory: it goes on there with these columns",
+            remedy="Load and start the query again with the same checkpoint directory: it goes on with them",
             table=self._name,
             lsn=str(at),
         )
@@ -108,10 +106,10 @@ class TypedTable:
             if found:
                 yield {name: np.concatenate([keys[name] for keys in found]) for name in found[0]}
 
-    def _parts(self, after: Lsn, until: Lsn) -> list[DecodableRange]:
+    def _between(self, after: Lsn, until: Lsn) -> tuple[list[DecodableRange], Mapping[int, TableVersion]]:
         """What lies between two positions, in pieces as large as segments."""
         slice_ = self._reader.between(after, until, range_bytes=UNLIMITED) if after < until else None
-        return self._relations.resolve(slice_.ranges)[0] if slice_ else []
+        return self._relations.resolve(slice_.ranges if slice_ else ())
 
     def _layout(self, version: TableVersion) -> pa.Schema:
         return typed_arrow_schema(version, self._special)
@@ -129,15 +127,9 @@ def fitting_versions(
     return {number: v for number, v in versions.items() if typed_arrow_schema(v, special) == columns}
 
 
-def require_version(found: TableVersion | None, table: tuple[str, str], log: Any) -> TableVersion:
-    """The version, or an error that says why the columns can't be known."""
-    if found is None:
-        raise ConfigError(
-            f"the change log {log} has not named the table {'.'.join(table)} yet, so its columns are not known",
-            remedy="Give the option url too, or read the envelope (without the option table)",
-            table=".".join(table),
-        )
-    return found
+def _last_named(parts: list[DecodableRange], versions: Mapping[int, TableVersion]) -> TableVersion | None:
+    named = (r.version for part in reversed(parts) for r in reversed(part.relations) if r.version != UNWANTED)
+    return next((versions[number] for number in named), None)
 
 
 def _keys(batch: pa.RecordBatch) -> dict[str, Any]:

@@ -1,0 +1,191 @@
+"""
+The Spark data source ``pgsluice``: what Spark calls, and nothing more.
+
+Spark makes the source in one Python process, its stream reader in another that lives as long as the
+query, and reads partitions in its workers; options, columns and partitions travel between them as plain
+data. What a query does with its log is in :mod:`pgsluice.source.query`, imported where it is needed:
+each of these processes waits for its own imports.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from pgsluice.errors import ConfigError
+from pgsluice.source.query.options import parse_options
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    ADMISSION_CONTROL = True
+except ImportError:  # PySpark 4.1: a trigger takes all that there is
+    ADMISSION_CONTROL = False
+    ReadLimit = ReadMaxBytes = ReadMaxRows = SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from pgsluice.source.query.log import QueryLog
+    from pgsluice.source.query.options import ReadOptions
+
+
+class PgsluiceDataSource(DataSource):
+    """Changes of a PostgreSQL database, from its change log."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = parse_options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(...)``."""
+        return "pgsluice"
+
+    def schema(self) -> StructType:
+        """The envelope, or the columns of one table."""
+        from pgsluice.source.query.columns import as_spark, columns_of
+
+        return as_spark(columns_of(self._options))
+
+    def streamReader(self, schema: StructType) -> ChangeStream:  # noqa: N802 (Spark's name)
+        """For ``readStream``."""
+        return ChangeStream(self._options, _own(self._options, schema))
+
+    def reader(self, schema: StructType) -> LoggedChanges:
+        """For ``read``: what the log holds now."""
+        if self._options.url is not None:
+            raise ConfigError(
+                "a table can't be read as a batch from the database yet",
+                remedy='Read its change log with .option("log", ...) alone, or use spark.readStream',
+            )
+        return LoggedChanges(self._options, _own(self._options, schema))
+
+
+class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The stream reader: offsets and partitions of one query."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._opened: QueryLog | None = None  # only where offsets are asked for, never in tasks
+        self._returned: dict[str, str] | None = None  # the last offset, for PySpark 4.1
+
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802
+        """Where a new query starts."""
+        return self._offset(self._log.initial())
+
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, str]:
+        """The end of the next micro-batch: a transaction's end."""
+        position = self._lsn(start) if start is not None else self._last_known()
+        end = self._log.next_end(position, **_limits(limit))
+        self._returned = self._offset(end)
+        return self._returned
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """As many bytes of log as the option says."""
+        return ReadMaxBytes(self._options.max_bytes)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Read what there is now, then end."""
+        self._log.stop_at_present()
+
+    def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802
+        """How far the log reaches, for the query's progress."""
+        return self._offset(self._log.end()) if self._opened is not None else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of one micro-batch."""
+        return self._log.partitions(self._lsn(start), self._lsn(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return _rows(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Let the log go up to there: it is in the query's checkpoint."""
+        self._log.release(self._lsn(end))
+
+    def stop(self) -> None:
+        """Let the next run of the query in; the listener stays."""
+        if self._opened is not None:
+            self._opened.close()
+
+    @property
+    def _log(self) -> QueryLog:
+        if self._opened is None:
+            from pgsluice.observability.logs import configure
+            from pgsluice.source.query.columns import as_arrow
+            from pgsluice.source.query.log import QueryLog
+
+            configure(level="warn")  # this process is ours alone, and its standard output nobody's
+            self._opened = QueryLog(self._options, as_arrow(self._schema))
+        return self._opened
+
+    def _last_known(self) -> Any:
+        return self._lsn(self._returned) if self._returned else self._log.resume_point()
+
+    def _offset(self, lsn: Any) -> dict[str, str]:
+        from pgsluice.source.query.offset import Offset
+
+        return Offset(lsn, self._log.system).as_json()
+
+    def _lsn(self, offset: dict[str, Any]) -> Any:
+        from pgsluice.source.query.offset import Offset
+
+        return Offset.read(offset, self._log.system).lsn
+
+
+class LoggedChanges(DataSourceReader):
+    """The batch reader: the log from the starting position to its end."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks."""
+        from pgsluice.source.query.columns import as_arrow
+        from pgsluice.source.query.whole import whole_log
+
+        return list(whole_log(self._options, as_arrow(self._schema)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return _rows(partition)
+
+
+def _rows(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    from pgsluice.source.query.partition import LogPartition, rows
+
+    return rows(partition) if isinstance(partition, LogPartition) else iter(())
+
+
+def _limits(limit: ReadLimit | None) -> dict[str, int]:
+    if ADMISSION_CONTROL and isinstance(limit, ReadMaxBytes):
+        return {"max_bytes": limit.max_bytes}
+    if ADMISSION_CONTROL and isinstance(limit, ReadMaxRows):
+        return {"max_changes": limit.max_rows}
+    return {}
+
+
+def _own(options: ReadOptions, schema: StructType) -> StructType:
+    """The schema that Spark has for the query; one that the user made up would be filled wrongly."""
+    from pgsluice.changelog.envelope import ENVELOPE
+    from pgsluice.source.query.columns import as_spark
+
+    if options.table is None and schema != as_spark(ENVELOPE):
+        raise ConfigError(
+            "the columns of pgsluice are not to be chosen", remedy="Leave .schema(...) out, and select"
+        )
+    return schema

@@ -1,0 +1,1 @@
+"""Real processes, real crashes: after each, source equals target."""

@@ -1,0 +1,214 @@
+"""The source goes away and comes back; the connection is cut and slowed; the log is full or gone."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import psycopg
+import pytest
+
+from pgsluice.changelog.reader import LogReader
+from pgsluice.embedded import EmbeddedPostgres
+from tests.faults.running import Runner, Traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.fix_pg import Database
+    from tests.fix_proxy import DatabaseProxy
+
+
+Runners = Callable[..., Runner]
+"""Makes prepared pipelines of the shop."""
+
+
+@pytest.fixture
+def runners(tmp_path: Path) -> Iterator[Runners]:
+    """Makes prepared pipelines of the shop, and ends what is left of them."""
+    made: list[Runner] = []
+
+    def make(url: str, **options: str) -> Runner:
+        made.append(Runner(url, tmp_path, **options))
+        made[-1].prepare()
+        return made[-1]
+
+    yield make
+    for runner in made:
+        runner.close()
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedPostgres]:
+    """A server that a test may crash, with everything durable."""
+    place = Path(tempfile.mkdtemp(prefix="pgsluice-test-"))
+    place.chmod(0o755)
+    with EmbeddedPostgres(place / "pg") as server:
+        yield server
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_the_server_restarts(
+    own_server: EmbeddedPostgres, runners: Runners, mode: Literal["fast", "immediate"]
+) -> None:
+    """A restart under traffic, orderly or as a crash, costs nothing but a reconnect."""
+    runner = runners(own_server.url)
+    with Traffic(own_server.url, random.randrange(10**6)):
+        runner.start()
+        for _ in range(2):
+            runner.wait_for_changes()
+            own_server.restart(mode)
+        runner.wait_for_changes()
+    assert runner.stop() == 0
+    assert runner.compare() > 200
+
+
+def test_the_connection_is_cut_in_the_middle_of_frames(
+    database: Database, proxy: DatabaseProxy, runners: Runners
+) -> None:
+    """Cut after random numbers of bytes, orderly or by reset, again and again."""
+    seed = random.randrange(10**6)
+    print(f"cut seed {seed}")
+    rng = random.Random(seed)
+    runner = runners(proxy.url, admin_url=database.url)
+    with Traffic(database.url, seed):
+        runner.start()
+        runner.wait_for_changes()
+        for _ in range(12):
+            proxy.cut_after(rng.randrange(1, 60_000))
+            time.sleep(rng.random() * 0.4)
+            if rng.random() < 0.3:
+                proxy.cut(reset=True)
+        runner.wait_for_changes()
+    assert runner.stop() == 0
+    assert runner.compare() > 200
+
+
+def test_a_slow_connection_that_tears_frames_apart(
+    database: Database, proxy: DatabaseProxy, runners: Runners
+) -> None:
+    """Small delayed pieces: what libpq would have read past CopyBothResponse is not lost either."""
+    runner = runners(proxy.url, admin_url=database.url)
+    with Traffic(database.url, random.randrange(10**6)):
+        time.sleep(1)  # so that rows wait when the stream starts
+        proxy.delay, proxy.piece = 0.002, 777
+        runner.start()
+        runner.wait_for_changes()
+        time.sleep(3)
+    proxy.delay, proxy.piece = 0.0, 65536
+    assert runner.stop() == 0
+    assert runner.compare() > 200
+
+
+def test_a_log_at_its_bound_closes_the_connection_and_goes_on(database: Database, runners: Runners) -> None:
+    """While the log is full the slot is inactive and the server can shut down; then the rest comes."""
+    runner = runners(database.url, settings="log: {max_bytes: 300KiB}\n")
+    with Traffic(database.url, random.randrange(10**6)):
+        runner.start()
+        deadline = time.monotonic() + 40
+        while "log full" not in runner.tail():
+            assert time.monotonic() < deadline, runner.tail()
+            time.sleep(0.1)
+        runner.wait_for_changes()
+    assert runner.stop() == 0
+    assert runner.compare() > 200
+
+
+def test_a_full_disk_is_survived(database: Database, runners: Runners, tmp_path: Path) -> None:
+    """ENOSPC while writing the log: cut, wait, and read the slot again once there is room."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    mounted = subprocess.run(mount, capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        runner = runners(database.url, settings=f"log: {{path: {disk}/log}}\n")
+        runner.log = disk / "log"
+        ballast = disk / "ballast"
+        with Traffic(database.url, random.randrange(10**6)):
+            runner.start()
+            runner.wait_for_changes()
+            ballast.write_bytes(bytes(700 << 10))
+            deadline = time.monotonic() + 60
+            while "No space left" not in runner.tail():
+                assert time.monotonic() < deadline, runner.tail()
+                time.sleep(0.1)
+            ballast.unlink()
+            runner.wait_for_changes()
+        assert runner.stop() == 0
+        subprocess.run(["mount", "-o", "remount,size=200m", str(disk)], check=True)
+        assert runner.compare() > 200
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=False)
+
+
+def test_two_runs_on_one_slot(database: Database, runners: Runners, tmp_path: Path) -> None:
+    """The second run says who has the log, or that the slot is taken, and the first is not disturbed."""
+    runner = runners(database.url)
+    with Traffic(database.url, random.randrange(10**6)):
+        runner.start()
+        runner.wait_for_changes()
+        same = runner.command("run", "--once")
+        assert same.returncode == 2
+        assert "SLUICE-LOG-LOCKED" in same.stderr
+        assert "Traceback" not in same.stderr
+        other = runner.command("run", "--once", "--state-dir", str(tmp_path / "other"))
+        assert other.returncode == 3
+        assert "SLUICE-SLOT-TAKEN" in other.stderr
+        runner.wait_for_changes()
+    assert runner.stop() == 0
+    assert runner.compare() > 200
+
+
+def test_a_lost_log_is_a_named_gap_when_the_log_confirms(database: Database, runners: Runners) -> None:
+    """confirm: log. The sink lags, the log vanishes: the next run names the gap and moves nothing."""
+    runner = runners(database.url)
+    with Traffic(database.url, 1):
+        runner.start({"PGSLUICE_FAILPOINT": "sink.before_commit:3"})
+        assert runner.wait_for_death() == -9
+        time.sleep(1.0)
+    behind = LogReader(runner.log).end
+    shutil.rmtree(runner.log)
+    failed = runner.command("run", "--once")
+    assert failed.returncode == 5, failed.stderr
+    assert "SLUICE-SINK-BEHIND" in failed.stderr
+    assert "no longer in the change log" in failed.stderr
+    assert behind > 0
+
+
+def test_a_lost_log_costs_nothing_when_sinks_confirm(database: Database, runners: Runners) -> None:
+    """confirm: sinks. The slot was never confirmed beyond the sink, so everything comes again."""
+    runner = runners(database.url, settings="log: {confirm: sinks}\n")
+    with Traffic(database.url, 2):
+        runner.start({"PGSLUICE_FAILPOINT": "sink.before_commit:3"})
+        assert runner.wait_for_death() == -9
+        time.sleep(1.0)
+    shutil.rmtree(runner.log)
+    assert runner.compare() > 200
+
+
+def test_a_recreated_slot_is_a_named_gap(database: Database, runners: Runners) -> None:
+    """Dropped and made again between two runs: what was written in between is gone, and said to be."""
+    runner = runners(database.url)
+    with Traffic(database.url, 3):
+        runner.start()
+        runner.wait_for_changes()
+    assert runner.stop() == 0
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        (slot,) = connection.execute("SELECT slot FROM pgsluice.pipeline").fetchone()
+        connection.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
+        missing = runner.command("run", "--once")
+        assert (missing.returncode, "SLUICE-SLOT-MISSING" in missing.stderr) == (3, True), missing.stderr
+        connection.execute("INSERT INTO visit (page) VALUES ('lost')")
+        connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,))
+    failed = runner.command("run", "--once")
+    assert failed.returncode == 5, failed.stderr
+    assert "SLUICE-SLOT-RECREATED" in failed.stderr
