@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-_EVERY: Final = 0.1  # seconds: often enough for a peak, seldom enough to cost nothing
+_EVERY: Final = 0.2  # seconds: often enough for a peak, seldom enough to cost nothing
+_FAMILIES_EVERY: Final = 5  # looks; finding descendants means to go through all processes of the machine
 
 
 class Watch:
@@ -28,6 +30,7 @@ class Watch:
     def __init__(self, processes: Mapping[str, int], *, alone: tuple[str, ...] = ()) -> None:
         self._roots = {role: psutil.Process(pid) for role, pid in processes.items()}
         self._alone = alone
+        self._families: dict[str, list[psutil.Process]] = {}
         self._before: dict[int, float] = {}
         self._latest: dict[str, dict[int, float]] = {role: {} for role in processes}
         self._peaks = dict.fromkeys(processes, 0)
@@ -35,8 +38,9 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def __enter__(self) -> Watch:
-        for root in self._roots.values():
-            self._before |= {process.pid: _cpu(process) for process in _family(root)}
+        self._find_families()
+        for family in self._families.values():
+            self._before |= {process.pid: _cpu(process) for process in family}
         self._look()
         self._thread.start()
         return self
@@ -46,6 +50,7 @@ class Watch:
     ) -> None:
         self._done.set()
         self._thread.join()
+        self._find_families()
         self._look()
 
     def usage(self) -> Usage:
@@ -57,17 +62,23 @@ class Watch:
         return Usage(cpu, dict(self._peaks))
 
     def _run(self) -> None:
-        while not self._done.wait(_EVERY):
+        for number in itertools.count(1):
+            if self._done.wait(_EVERY):
+                return
+            if number % _FAMILIES_EVERY == 0:
+                self._find_families()
             self._look()
 
-    def _look(self) -> None:
+    def _find_families(self) -> None:
         for role, root in self._roots.items():
-            size = 0
-            for process in [root] if role in self._alone else _family(root):
-                size += memory(process)
+            self._families[role] = [root] if role in self._alone else _family(root)
+
+    def _look(self) -> None:
+        for role, family in self._families.items():
+            for process in family:
                 if seconds := _cpu(process):
                     self._latest[role][process.pid] = seconds
-            self._peaks[role] = max(self._peaks[role], size)
+            self._peaks[role] = max(self._peaks[role], sum(map(memory, family)))
 
 
 def memory(process: psutil.Process) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Spark on this machine; a failed task is tried again, as on a cluster (plain ``local[2]`` never does)."""
+    """Spark on this machine; failed tasks are tried again, as on a cluster (``local[2]`` never does)."""
     session = start_session(SparkOptions(master="local[2,4]"))
     yield session
     session.stop()

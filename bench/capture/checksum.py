@@ -63,7 +63,7 @@ def source_checksum(connection: psycopg.Connection[Any], table: str) -> Checksum
 
 def duckdb_checksum(connection: duckdb.DuckDBPyConnection, table: str) -> Checksum:
     """Of a table of a DuckDB file."""
-    return _checksum(connection.execute(f'{_IN_DUCKDB} "{table}"').fetchall()[0])
+    return _checksum(connection.execute(f'{_IN_DUCKDB} public."{table}"').fetchall()[0])
 
 
 def envelope_checksum(batches: Iterable[pa.RecordBatch]) -> Checksum:

@@ -49,7 +49,7 @@ _PLACES = {
     "SparkOptions": "pgsluice.pipeline.session",
     "StdoutSink": "pgsluice.sinks.stdout",
 }
-"""Loaded when first asked for: ``import pgsluice`` costs nothing, and an extra is needed only where it is used."""
+"""Loaded when first asked for: ``import pgsluice`` costs nothing, and extras are needed only where used."""
 
 
 def __getattr__(name: str) -> typing.Any:

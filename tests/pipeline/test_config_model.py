@@ -201,3 +201,9 @@ def test_errors_travel() -> None:
         load_config(None, {}, {"nam": "x"})
     again = pickle.loads(pickle.dumps(caught.value))
     assert again.fields == caught.value.fields
+
+
+def test_libpqs_own_variables_are_a_source() -> None:
+    """PGHOST alone is enough for libpq, so it is enough for us; without it there is no source."""
+    assert load_config(None, {"PGHOST": "db.example"}, {}).source_url == ""
+    assert load_config(None, {}, {}).source is None

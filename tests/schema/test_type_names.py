@@ -12,9 +12,9 @@ DECLARED = [
     "numeric(12,2)", "numeric(38)", "numeric(3,-2)", "numeric(2,5)", "character(7)", "bpchar",
     "character varying", "character varying(40)", '"char"', "name", "bit(3)", "bit varying", "bit varying(9)",
     "time", "time(3)", "timetz", "timestamp", "timestamp(0)", "timestamptz", "timestamptz(6)", "date",
-    "interval", "money", "interval(2)", "interval year to month", "interval day to second(3)", "interval hour",
-    "interval minute to second", "int4range", "inet", "tsvector", "oid", "regclass", "xml", "numeric",
-    "integer[]", "numeric(10,3)[]", "character varying(5)[]", "timestamp(1)[]",
+    "interval", "money", "interval(2)", "interval year to month", "interval day to second(3)",
+    "interval hour", "interval minute to second", "int4range", "inet", "tsvector", "oid", "regclass", "xml",
+    "numeric", "integer[]", "numeric(10,3)[]", "character varying(5)[]", "timestamp(1)[]",
     "kinds.mood", "kinds.mood[]", 'kinds."Odd name"', "kinds.amount",
 ]  # fmt: skip
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numba import njit
+
+from pgsluice.changelog.compiled import compiled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +45,7 @@ Records = Any
 """A structured numpy array of RECORD."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _checksums(words: npt.NDArray[np.uint64], out: npt.NDArray[np.uint32]) -> None:
     for row in range(words.shape[0]):
         mixed = np.uint64(0x9E3779B97F4A7C15) ^ (words[row, 0] & np.uint64(0xFFFFFFFF))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numba import njit
 
+from pgsluice.changelog.compiled import compiled
 from pgsluice.changelog.index import END, MARK, MESSAGE, OPENED, RECORD, RELATION, TYPE, WORDS, Records
 from pgsluice.errors import DecodeError
 
@@ -25,7 +25,10 @@ MARK_BYTES: Final = 1 << 20  # a place to start decoding about every MiB
 MAX_RECORDS: Final = 8192  # found in one pass; the pass stops when they are used up
 
 # Slots of the state that lives from one pass to the next.
-_OPEN, _COMMIT, _TS, _XID, _SEQ, _BASE, _MARKED, _WAL_END, _REPLY, _STATE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+_OPEN, _COMMIT, _TS, _XID, _SEQ, _BASE, _MARKED, _WAL_END, _REPLY = 0, 1, 2, 3, 4, 5, 6, 7, 8
+_LOCAL_ONLY = 9  # whether changes that the source itself replicated from elsewhere are left out
+_FOREIGN = 10  # whether the open transaction came from elsewhere
+_STATE = 11
 
 MORE: Final = 0  # the rest is a part of a message
 OTHER: Final = 1  # the next message is not CopyData: a notice, an error, the end of the copy
@@ -33,7 +36,7 @@ AGAIN: Final = 2  # records are used up
 BAD: Final = 3  # not a message of protocol 1 where one must be
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _big(data: npt.NDArray[np.uint8], at: int, size: int) -> Any:
     value = np.int64(0)
     for i in range(size):
@@ -41,7 +44,7 @@ def _big(data: npt.NDArray[np.uint8], at: int, size: int) -> Any:
     return value
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _put(
     records: npt.NDArray[np.int64], at: int, kind: int, offset: int, end: int, state: Any, relid: int
 ) -> None:
@@ -55,7 +58,7 @@ def _put(
     records[at, 7] = relid
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scan(
     wire: npt.NDArray[np.uint8],
     size: int,
@@ -102,6 +105,7 @@ def _scan(
             state[_XID] = _big(wire, message + 17, 4)
             state[_SEQ] = 0
             state[_MARKED] = offset
+            state[_FOREIGN] = 0
         elif kind == 67:  # 'C'ommit
             if state[_OPEN] == 0 or count != 26:
                 return at, out, found, BAD
@@ -116,6 +120,9 @@ def _scan(
                 found += 1
                 state[_MARKED] = offset
             state[_SEQ] += 1
+            if state[_FOREIGN] == 1:
+                at = stop
+                continue
         elif kind == 82:  # 'R'elation
             if count < 5:
                 return at, out, found, BAD
@@ -133,6 +140,9 @@ def _scan(
                 if state[_OPEN] == 0:
                     return at, out, found, BAD
                 state[_SEQ] += 1
+                if state[_FOREIGN] == 1:
+                    at = stop
+                    continue
             else:
                 # It comes before the Begin of the transaction that made it and has no commit.
                 if state[_OPEN] == 1:
@@ -148,6 +158,7 @@ def _scan(
         elif kind == 79:  # 'O'rigin
             if state[_OPEN] == 0:
                 return at, out, found, BAD
+            state[_FOREIGN] = state[_LOCAL_ONLY]
         else:
             return at, out, found, BAD
         for i in range(4):
@@ -171,12 +182,21 @@ class Scanned:
 
 
 class Scanner:
-    """The pass with its state: the open transaction, and the offset in the segment."""
+    """
+    The pass with its state: the open transaction, and the offset in the segment.
 
-    def __init__(self, capacity: int) -> None:
+    Args:
+        capacity: of the wire's buffer.
+        local_only: leave out the rows of transactions that the source replicated from elsewhere; their
+            changes are still counted. From PostgreSQL 16 on the server does it when asked.
+    """
+
+    def __init__(self, capacity: int, *, local_only: bool = False) -> None:
+        self._local_only = local_only
         self._frames = np.empty(capacity, np.uint8)
         self._records = np.zeros((MAX_RECORDS, WORDS), np.int64)
         self._state = np.zeros(_STATE, np.int64)
+        self._state[_LOCAL_ONLY] = local_only
 
     def scan(self, wire: npt.NDArray[np.uint8], size: int) -> Scanned:
         """Frame as many whole messages as there are in the first ``size`` bytes."""
@@ -195,6 +215,7 @@ class Scanner:
     def reset(self, offset: int) -> None:
         """Forget the open transaction: the log was cut, or the connection is new."""
         self._state[:] = 0
+        self._state[_LOCAL_ONLY] = self._local_only
         self._state[_BASE] = offset
 
     def move_to(self, offset: int) -> Records:

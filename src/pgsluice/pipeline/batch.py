@@ -21,12 +21,11 @@ from pgsluice.pipeline.staging import stage, staged_tables
 from pgsluice.source.tasks import decode, envelope_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from pgsluice.modifiers.chain import Chain
-    from pgsluice.pipeline.session import LazySpark
     from pgsluice.schema.table import TableVersion
     from pgsluice.source.relations import DecodableRange
 
@@ -41,7 +40,7 @@ class LogStep:
         parts: Sequence[DecodableRange],
         tables: Mapping[int, TableVersion],
         chain: Chain,
-        spark: LazySpark,
+        spark: Callable[[], SparkSession],
         scratch: Path,
         *,
         small: bool,
@@ -62,7 +61,7 @@ class LogStep:
         """The rows as Arrow tables on the driver, in order."""
         if self.small:
             yield (
-                self._chain.apply_local(self._local, self._tables, self._spark.get)
+                self._chain.apply_local(self._local, self._tables, self._spark)
                 if self._chain
                 else self._local
             )
@@ -70,15 +69,13 @@ class LogStep:
         # The large way: tasks decode, modify and leave files; only what finished tasks name is read.
         directory = Path(tempfile.mkdtemp(prefix="batch-", dir=self._scratch))
         try:
-            yield from staged_tables(
-                stage(self._spark.get(), self._parts, self._chain, self._tables, directory)
-            )
+            yield from staged_tables(stage(self._spark(), self._parts, self._chain, self._tables, directory))
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
     def frame(self) -> DataFrame:
         """The rows as a Spark frame."""
-        spark = self._spark.get()
+        spark = self._spark()
         frame: Any = spark.createDataFrame(self._local) if self.small else envelope_frame(spark, self._parts)
         return self._chain.apply(frame, self._tables)
 

@@ -31,6 +31,7 @@ def build_source(config: Config, *, init: bool = False, upgrade: bool = False) -
         publication=asked.publication,
         failover=asked.failover,
         heartbeat=asked.heartbeat_interval,
+        origin=asked.origin,
     )
 
 

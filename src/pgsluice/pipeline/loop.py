@@ -17,7 +17,7 @@ import structlog
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Lsn, Progress
 from pgsluice.changelog.reader import LogReader, LogSlice
-from pgsluice.errors import WrongSystemError
+from pgsluice.errors import SlotAheadOfLogError, WrongSystemError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.batch import SMALL_BYTES, LogBatch, LogStep
 from pgsluice.pipeline.policy import after_error
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
     from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.session import LazySpark
     from pgsluice.sinks.base import Sink, SinkContext
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _WATERMARK_SECONDS: Final = 10.0  # how often an idle sink's progress follows the stream
+_WITHOUT_SPARK_BYTES: Final = 8 << 20  # what the driver decodes itself while Spark starts
 _WAIT_SECONDS: Final = 0.2  # between looks at the stop flag while nothing comes
 
 
@@ -89,6 +92,7 @@ class SinkLoop(threading.Thread):
         self._consumers = Consumers(log)
         self._stopping = threading.Event()
         self._until: Lsn | None = None
+        self._own_session: SparkSession | None = None
         self._token: str | None = None
         self._moved_at = time.monotonic()
         self.facts = LoopFacts()
@@ -97,8 +101,7 @@ class SinkLoop(threading.Thread):
     def open(self) -> Lsn | None:
         """Open the sink and hold the log for it; gives where the target stands, None if it is new."""
         self._token = self._sink.open(self._context)
-        first = self._reader.first_lsn
-        position = first
+        position = self._resume_without_progress()
         if self._token is not None:
             progress = Progress.decode(self._token)
             if progress.system_id != self._reader.meta.system_id:
@@ -111,6 +114,34 @@ class SinkLoop(threading.Thread):
         self.facts.position = position
         self._consumers.release(self._sink_name, position)
         return position if self._token is not None else None
+
+    def _resume_without_progress(self) -> Lsn:
+        """
+        Where to begin with a sink that has no progress: at the log's beginning.
+
+        A sink that never keeps any (lines on a terminal) goes on where this log was last released for it.
+        """
+        first = self._reader.first_lsn
+        if getattr(self._sink, "keeps_progress", True):
+            return first
+        known = [consumer.lsn for consumer in self._consumers.all() if consumer.name == self._sink_name]
+        return max(first, *known)
+
+    def require_log_since(self, slot_lsn: Lsn | None) -> None:
+        """
+        Raise when the log began after its slot did: an earlier log is lost, and with it what it held.
+
+        Only asked for a target without progress; the progress of others tells whether they lack something.
+        """
+        began = Lsn.parse(self._reader.meta.start_lsn)
+        if slot_lsn is not None and began > slot_lsn:
+            raise SlotAheadOfLogError(
+                f"the slot was made at {slot_lsn}, but the log in {self._log} begins at {began}: "
+                "an earlier log is missing, and the changes that it held",
+                remedy="Put the log back; or start anew: pgsluice destroy, then init",
+                first=str(slot_lsn),
+                last=str(began),
+            )
 
     def stop(self) -> None:
         """Finish the running batch, then end."""
@@ -154,6 +185,16 @@ class SinkLoop(threading.Thread):
         self._spark.warm_up()
         return self._reader.next(self.facts.position, options.small_bytes, max_changes=options.max_changes)
 
+    def _go_without_spark(self, slice_: LogSlice) -> bool:
+        """Whether a batch need not wait for Spark to start: its memory on the driver is bounded all the same."""
+        return not self._chain and not self._spark.ready and slice_.bytes <= _WITHOUT_SPARK_BYTES
+
+    def _session(self) -> SparkSession:
+        """This loop's own Spark session: settings that a sink makes for one commit stay its own."""
+        if self._own_session is None:
+            self._own_session = self._spark.child()
+        return self._own_session
+
     def _caught_up(self) -> bool:
         return self._until is not None and self._reader.end >= self._until
 
@@ -169,8 +210,8 @@ class SinkLoop(threading.Thread):
 
     def _apply(self, slice_: LogSlice, relations: Relations) -> None:
         parts, tables = relations.resolve(slice_.ranges)
-        small = slice_.bytes <= self._options.small_bytes
-        step = LogStep(parts, tables, self._chain, self._spark, self._context.state_dir, small=small)
+        small = slice_.bytes <= self._options.small_bytes or self._go_without_spark(slice_)
+        step = LogStep(parts, tables, self._chain, self._session, self._context.state_dir, small=small)
         self._commit(LogBatch(self._token, self._encode(slice_.end), (step,)), slice_.end)
         self.facts.batches += 1
         self.facts.changes += slice_.changes

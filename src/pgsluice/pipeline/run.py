@@ -24,6 +24,7 @@ from pgsluice.source.process import ListenerProcess
 if TYPE_CHECKING:
     from pgsluice.changelog.position import Lsn
     from pgsluice.sinks.base import Sink
+    from pgsluice.source.records import PipelineRecord
 
 logger = structlog.get_logger(__name__)
 
@@ -89,7 +90,11 @@ class Pipeline:
         listener.start()
         try:
             listener.wait_until_streaming(_START_SECONDS)
-            self._start_loops(until=self._source.current_lsn() if once else None)
+            self._open_sinks(record)
+            if once:
+                self.finish_at(self._source.current_lsn())
+            for loop in self.loops.values():
+                loop.start()
             self._watch(listener)
         finally:
             self._stop_loops()
@@ -114,7 +119,7 @@ class Pipeline:
                 remedy="Choose another --state-dir, or mend its rights",
             ) from exc
 
-    def _start_loops(self, until: Lsn | None) -> None:
+    def _open_sinks(self, record: PipelineRecord) -> None:
         for name, sink in self._sinks.items():
             loop = SinkLoop(
                 name,
@@ -130,10 +135,8 @@ class Pipeline:
             self.loops[name] = loop
             held = loop.open()
             logger.info("sink opened", sink=name, position=str(held or "new"))
-            if until is not None:
-                loop.stop_at(until)
-        for loop in self.loops.values():
-            loop.start()
+            if held is None:
+                loop.require_log_since(record.slot_lsn)
 
     def _watch(self, listener: ListenerProcess) -> None:
         """Wait for the end; bring a killed listener back, and pass on what stopped a loop."""

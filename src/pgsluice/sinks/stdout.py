@@ -4,9 +4,9 @@ The stdout sink: one line of JSON per change, in order, in the shape of pgstream
 Neighbours: :mod:`pgsluice.formats.pgstream` makes the lines; this module writes them.
 
 Unit of parallelism: lines are made by executors when a batch is large, and written by the driver one
-partition after the other. Guarantee: at least once, and standard output keeps no progress: a new run begins
-where the slot stands. On replay: the lines of an unfinished batch are written again; ``lsn`` and ``seq``
-are the same.
+partition after the other. Guarantee: at least once, and standard output keeps no progress: a new run goes
+on where the log was last let go. On replay: the lines of an unfinished batch are written again; ``lsn`` and
+``seq`` are the same.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class StdoutConfig(BaseModel):
 
 class StdoutSink:
     """Writes lines. See the module's text for what it promises."""
+
+    keeps_progress = False
 
     def __init__(self, output: BinaryIO | None = None) -> None:
         self._output = output if output is not None else sys.stdout.buffer

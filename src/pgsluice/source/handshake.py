@@ -50,7 +50,10 @@ def open_stream(options: ListenerOptions, writer: LogWriter | None) -> tuple[Rep
         if writer is None:
             writer = LogWriter(options.log, meta, segment_bytes=options.segment_bytes)
         _check_gap(options, slot, writer.end, wal_end)
-        return replication.start(connection, options.slot, options.publications, writer.end), writer
+        stream = replication.start(
+            connection, options.slot, options.publications, writer.end, local_only=options.origin == "none"
+        )
+        return stream, writer
     except BaseException:
         connection.close()
         raise

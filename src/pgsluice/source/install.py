@@ -38,6 +38,7 @@ from pgsluice.source.records import (
     update_record,
     write_identity_changes,
     write_record,
+    write_slot_lsn,
 )
 from pgsluice.source.selection import Plan, Selection, choose
 from pgsluice.source.slot import create_slot, read_slot, require_usable
@@ -264,7 +265,9 @@ def _make_slot(conn: Connection, name: str, *, failover: bool, dry_run: bool) ->
     state = read_slot(conn, name)
     if not state.exists:
         if not dry_run:
-            create_slot(conn, name, failover=failover)
+            made = create_slot(conn, name, failover=failover)
+            if made.confirmed_flush_lsn is not None:
+                write_slot_lsn(conn, name, made.confirmed_flush_lsn)
         return (f"make slot {name}",)
     require_usable(state, conn.info.dbname)
     if state.lost:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 Confirm = Literal["log", "sinks"]
+Origin = Literal["any", "none"]
+"""Whether changes that the source itself replicated from elsewhere are wanted."""
 
 _FEEDBACK_SECONDS: Final = 0.05  # at most this often while the log moves
 _REPLY_SECONDS: Final = 1.0  # how often an idle server is asked how far it has looked
@@ -61,6 +63,7 @@ class ListenerOptions:
     pipeline: str | None = None  # whose record on the source is compared at every connection
     retention: float = 0.0  # seconds that a segment stays although everybody has passed it
     confirm: Confirm = "log"
+    origin: Origin = "any"
     heartbeat: float = 0.0  # seconds between transactional messages; 0 for none
     segment_bytes: int = SEGMENT_BYTES
     lease: float = 0.0  # stop when no consumer has been seen for so long; 0 for never
@@ -82,7 +85,7 @@ class Listener:
         self._lock = lock
         self._connect_stream = connect_stream
         self._consumers = Consumers(options.log)
-        self._scanner = Scanner(replication.BUFFER_BYTES)
+        self._scanner = Scanner(replication.BUFFER_BYTES, local_only=options.origin == "none")
         self._writer: LogWriter | None = None
         self._stopping = threading.Event()
         self._report = ListenerReport(pid=os.getpid(), state="starting", slot=options.slot)

@@ -16,7 +16,7 @@ import structlog
 from pgsluice.changelog.position import Lsn
 from pgsluice.source.connect import Connection, connect, source_errors
 from pgsluice.source.install import InitOptions, InitReport, init, refresh
-from pgsluice.source.listener import Confirm, ListenerOptions
+from pgsluice.source.listener import Confirm, ListenerOptions, Origin
 from pgsluice.source.records import PipelineRecord, require_pipeline
 from pgsluice.source.selection import Keyless, Selection
 
@@ -47,6 +47,7 @@ class PostgresSource:
         slot: a slot of your own; by default one is made.
         publication: a publication of your own; by default one is made and kept up to date.
         heartbeat: seconds between small messages that let the slot move on an idle database; 0 for none.
+        origin: ``none`` leaves out changes that the source itself replicated from elsewhere.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class PostgresSource:
         publication: str | None = None,
         failover: bool = False,
         heartbeat: float = 0.0,
+        origin: Origin = "any",
     ) -> None:
         self.url = url
         self._init = init
@@ -72,6 +74,7 @@ class PostgresSource:
         self._publication = publication
         self._failover = failover
         self._heartbeat = heartbeat
+        self._origin: Origin = origin
         scope: str = "all" if all_tables else "schemas" if schemas else "list"
         self._selection = Selection(scope, tuple(tables), tuple(exclude_tables), tuple(schemas), keyless)  # type: ignore[arg-type]
 
@@ -111,6 +114,7 @@ class PostgresSource:
             retention=options.retention,
             confirm=options.confirm,
             heartbeat=self._heartbeat,
+            origin=self._origin,
         )
 
     def current_lsn(self) -> Lsn:

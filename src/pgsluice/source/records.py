@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
+from pgsluice.changelog.position import Lsn
 from pgsluice.errors import ConfigError, NotInitializedError
 from pgsluice.schema.migrate import installed_version, require_current
 from pgsluice.source.names import default_name, require_slot_name
@@ -31,6 +32,7 @@ class PipelineRecord:
     publication_made: bool
     definition: dict[str, Any]
     selection: Selection
+    slot_lsn: Lsn | None = None  # where the slot stood when we made it
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +73,16 @@ def read_record(conn: psycopg.Connection[Any], pipeline: str) -> PipelineRecord 
     """The record of a pipeline; None when ``init`` has not run for it."""
     row = conn.execute(
         "SELECT name, slot, slot_made, publication, publication_oid, publication_made,"
-        " publication_definition, selection FROM pgsluice.pipeline WHERE name = %s",
+        " publication_definition, selection, slot_lsn::text FROM pgsluice.pipeline WHERE name = %s",
         (pipeline,),
     ).fetchone()
     if row is None:
         return None
-    name, slot, slot_made, publication, oid, made, definition, selection = row
+    name, slot, slot_made, publication, oid, made, definition, selection, lsn = row
     return PipelineRecord(
-        name, slot, slot_made, publication, oid, made, definition, Selection.from_dict(selection)
-    )
+        name, slot, slot_made, publication, oid, made, definition, Selection.from_dict(selection),
+        Lsn.parse(lsn) if lsn else None,
+    )  # fmt: skip
 
 
 def require_pipeline(conn: psycopg.Connection[Any], name: str) -> PipelineRecord:
@@ -122,6 +125,11 @@ def update_record(
         " updated_at = pg_catalog.now() WHERE name = %s",
         (Jsonb(publication.definition()), Jsonb(selection.as_dict()), name),
     )
+
+
+def write_slot_lsn(conn: psycopg.Connection[Any], slot: str, lsn: Lsn) -> None:
+    """Keep where a slot that we made began."""
+    conn.execute("UPDATE pgsluice.pipeline SET slot_lsn = %s WHERE slot = %s AND slot_made", (str(lsn), slot))
 
 
 def delete_record(conn: psycopg.Connection[Any], name: str) -> None:

@@ -40,6 +40,7 @@ _RECEIVE_BUFFER: Final = 4 << 20  # the kernel's: what arrives while we write th
 _LOW_WATER: Final = 256 << 10  # bytes to wait for while traffic is high: few, large reads
 _LOW_WATER_WAIT: Final = 0.005  # seconds to wait for them
 _BUSY: Final = 64 << 10  # a read of this size means that traffic is high
+_ORIGIN_FROM: Final = 160000
 _PG_EPOCH: Final = 946684800  # seconds from 1970 to 2000
 
 
@@ -71,13 +72,23 @@ class ReplicationStream(Protocol):
 
 
 def start(
-    connection: psycopg.Connection, slot: str, publications: tuple[str, ...], lsn: Lsn
+    connection: psycopg.Connection,
+    slot: str,
+    publications: tuple[str, ...],
+    lsn: Lsn,
+    *,
+    local_only: bool = False,
 ) -> ReplicationStream:
-    """Begin to stream from ``lsn`` over a fresh replication connection."""
+    """
+    Begin to stream from ``lsn`` over a fresh replication connection.
+
+    With ``local_only`` a server that can leaves out what it replicated from elsewhere itself.
+    """
     names = ",".join('"' + name.replace('"', '""') + '"' for name in publications).replace("'", "''")
+    origin = ", origin 'none'" if local_only and connection.info.server_version >= _ORIGIN_FROM else ""
     command = (
         f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn} '
-        f"(proto_version '1', publication_names '{names}', messages 'true')"
+        f"(proto_version '1', publication_names '{names}', messages 'true'{origin})"
     ).encode()
     pgconn = connection.pgconn
     if pgconn.ssl_in_use or _gss_in_use(pgconn):

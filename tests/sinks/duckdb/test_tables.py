@@ -229,6 +229,19 @@ def test_writers_in_one_process(tmp_path: Path):
     assert read(path, "FROM public.t") == [(1, "b")]
 
 
+def test_a_refused_statement_shows_no_row(tmp_path: Path):
+    """A constraint that somebody put on the target's table stops the run without showing the row."""
+    path = tmp_path / "t.duckdb"
+    write(path, row(FIRST, "1", "a"))
+    read(path, "CREATE UNIQUE INDEX i ON public.t (name)")
+    with pytest.raises(
+        TargetError, match="DuckDB refused a statement on t.duckdb: Constraint Error"
+    ) as caught:
+        write(path, row(FIRST, "2", "secret"), row(FIRST, "3", "secret"))
+    assert "secret" not in str(caught.value)
+    assert not caught.value.transient
+
+
 def test_options(tmp_path: Path):
     """url is another name of path; unknown options are refused; limits reach DuckDB."""
     config = DuckDBConfig.model_validate(

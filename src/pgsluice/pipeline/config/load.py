@@ -108,6 +108,7 @@ class _Layers:
 
     def resolve(self, environment: Mapping[str, str]) -> Loaded:
         config: Config | None = None
+        self._take_libpq(environment)
         try:
             config = self.model.model_validate(self.tree)
         except ValidationError as error:
@@ -117,6 +118,12 @@ class _Layers:
         if config is None or self.problems:
             raise as_error(self.problems)
         return Loaded(config, self.origins)
+
+    def _take_libpq(self, environment: Mapping[str, str]) -> None:
+        """libpq's own variables are a source where nothing else names one."""
+        named = [name for name in LIBPQ_VARIABLES if environment.get(name)]
+        if named and "source" not in self.tree:
+            self._add({"source": {"postgres": {}}}, {("source",): f"variable {named[0]}"})
 
     def _check_libpq(self, environment: Mapping[str, str]) -> None:
         if not any(environment.get(name) for name in LIBPQ_VARIABLES):

@@ -123,7 +123,8 @@ class Config(Section):
     """Name of the pipeline: in slot and publication, in the state directory, and of its progress."""
 
     state_dir: LocalPath = Field(
-        default_factory=lambda data: Path(STATE_HOME, data.get("name", DEFAULT_PIPELINE)), validate_default=True
+        default_factory=lambda data: Path(STATE_HOME, data.get("name", DEFAULT_PIPELINE)),
+        validate_default=True,
     )
     """Directory of the pipeline's own files, with mode 0700; by default ~/.pgsluice/<name>."""
 

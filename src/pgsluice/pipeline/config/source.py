@@ -44,6 +44,9 @@ class ReplicationConfig(Section):
     failover: bool = False
     """Make the slot a failover slot (PostgreSQL 17 and later), so that a standby can take over."""
 
+    origin: Literal["any", "none"] = "any"
+    """any, or none: leave out changes that the source itself replicated from elsewhere."""
+
     heartbeat_interval: Duration = HEARTBEAT_INTERVAL
     """How often to write a heartbeat to an idle source, so that its slot advances; 0s is never."""
 

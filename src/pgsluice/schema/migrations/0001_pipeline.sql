@@ -4,6 +4,7 @@ CREATE TABLE IF NOT EXISTS pgsluice.pipeline (
     name                   text PRIMARY KEY,
     slot                   text NOT NULL UNIQUE,  -- a slot has one reader
     slot_made              boolean NOT NULL,  -- false: it was there before us and stays
+    slot_lsn               pg_lsn,            -- where it stood when we made it: a log that begins later lacks something
     publication            text NOT NULL,
     publication_oid        oid NOT NULL,
     publication_made       boolean NOT NULL,  -- false: it was there before us and stays

@@ -33,13 +33,19 @@ def element_texts(values: pa.Array) -> pa.ListArray:
     offsets, data = _views(known)
     most = int(np.count_nonzero(data == _COMMA)) + len(known)
     ends, taken = np.zeros(most + 1, np.int32), np.zeros(len(data), np.uint8)
-    is_null, lists, is_bad = np.zeros(most, np.bool_), np.zeros(len(known) + 1, np.int32), np.zeros(len(known), np.bool_)
+    is_null, lists, is_bad = (
+        np.zeros(most, np.bool_),
+        np.zeros(len(known) + 1, np.int32),
+        np.zeros(len(known), np.bool_),
+    )
     count = _take_apart(data, offsets, taken, ends, is_null, lists, is_bad)
     texts = pa.Array.from_buffers(
         pa.string(), count, [None, pa.py_buffer(ends[: count + 1]), pa.py_buffer(taken[: ends[count]])]
     )
     elements = pc.if_else(pa.array(is_null[:count]), None, texts) if is_null[:count].any() else texts
-    return pa.ListArray.from_arrays(pa.array(lists), elements, mask=pa.array(is_bad) if is_bad.any() else None)
+    return pa.ListArray.from_arrays(
+        pa.array(lists), elements, mask=pa.array(is_bad) if is_bad.any() else None
+    )
 
 
 def _views(texts: pa.Array) -> tuple[Ints, Bytes]:

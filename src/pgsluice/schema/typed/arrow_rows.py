@@ -16,7 +16,14 @@ import pyarrow.compute as pc
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import DecodeError, UntypedValueError
 from pgsluice.schema.typed.arrow_column import convert, misfits
-from pgsluice.schema.typed.layout import ABOUT, NAMES, TEXT_BY_NAME, old_columns, shapes_of, typed_arrow_schema
+from pgsluice.schema.typed.layout import (
+    ABOUT,
+    NAMES,
+    TEXT_BY_NAME,
+    old_columns,
+    shapes_of,
+    typed_arrow_schema,
+)
 
 if TYPE_CHECKING:
     from pgsluice.schema.table import TableVersion

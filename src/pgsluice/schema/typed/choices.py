@@ -10,11 +10,14 @@ What to do with values that PostgreSQL can hold and a typed column can't.
     Columns of this kind are strings, with every value as PostgreSQL writes it.
 ``stop``
     An error with the code ``SLUICE-UNTYPED`` that names table, column and position.
+
+Text that is no value of the column's type at all (a word in an int4) can only come from a row that was
+misread. That is always an error.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 TimeChoice = Literal["null", "clamp", "string", "stop"]
@@ -32,20 +35,3 @@ class SpecialValues:
     timestamps: TimeChoice = "null"  # the same, with and without time zone
     decimals: Choice = "null"  # NaN; PostgreSQL lets no infinity into a numeric(p, s)
     arrays: Choice = "null"  # more than one dimension, or another lower bound than 1
-    misfits: Literal["null", "stop"] = "null"  # text that is no value of the column's type at all
-
-    @property
-    def strict(self) -> SpecialValues:
-        """The same columns, with NULL for whatever they can't hold exactly."""
-        return replace(
-            self,
-            dates=_strict(self.dates),
-            timestamps=_strict(self.timestamps),
-            decimals=_strict(self.decimals),
-            arrays=_strict(self.arrays),
-            misfits="null",
-        )
-
-
-def _strict(choice: TimeChoice) -> Choice:
-    return "string" if choice == "string" else "null"

@@ -71,7 +71,9 @@ def shapes_of(version: TableVersion, choices: SpecialValues) -> tuple[Shape, ...
 
 def old_columns(version: TableVersion) -> tuple[int, ...]:
     """The columns that an old row can have: those of the replica identity, or all."""
-    return tuple(i for i, column in enumerate(version.columns) if version.identity == "f" or column.in_identity)
+    return tuple(
+        i for i, column in enumerate(version.columns) if version.identity == "f" or column.in_identity
+    )
 
 
 def typed_schema(version: TableVersion, choices: SpecialValues) -> StructType:

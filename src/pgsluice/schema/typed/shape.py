@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
-from pgsluice.schema.pgtypes import numeric_size
+from pgsluice.schema.type_names import base_type, element_type, numeric_size
 from pgsluice.schema.typed.choices import SpecialValues, TimeChoice
 
 if TYPE_CHECKING:
@@ -71,15 +71,7 @@ class Shape:
             case "array":
                 return choices.arrays
             case _:
-                return choices.misfits
-
-    def clamps(self, choices: SpecialValues) -> bool:
-        """Whether values may be replaced by the nearest one."""
-        return self.leaf.choice(choices) == "clamp"
-
-    def stops(self, choices: SpecialValues) -> bool:
-        """Whether a value that does not fit is an error."""
-        return "stop" in (self.choice(choices), self.leaf.choice(choices))
+                return "null"
 
 
 TEXT: Final = Shape("text")
@@ -87,30 +79,27 @@ TEXT: Final = Shape("text")
 
 def shape_of(column_type: PgType, choices: SpecialValues) -> Shape:
     """The shape of a type; whatever has no typed form of its own is text."""
-    while column_type.base is not None:
-        column_type = column_type.base
+    column_type = base_type(column_type)
     shape = _wanted_shape(column_type, choices)
     return TEXT if shape.choice(choices) == "string" else shape
 
 
 def _wanted_shape(column_type: PgType, choices: SpecialValues) -> Shape:
     if column_type.kind == "array":
-        element = column_type.element
+        element = element_type(column_type)
         return Shape("array", element=shape_of(element, choices)) if element else TEXT
     if column_type.kind != "base" or column_type.schema != "pg_catalog":
         return TEXT
     if column_type.name == "numeric":
-        return _decimal_shape(column_type.typmod)
+        return _decimal_shape(column_type)
     return Shape(_SAME_NAME.get(column_type.name, "text"))
 
 
-def _decimal_shape(typmod: int) -> Shape:
-    size = numeric_size(typmod)
-    if size is None:
+def _decimal_shape(numeric: PgType) -> Shape:
+    size = numeric_size(numeric)
+    if size is None or size.precision > MAX_PRECISION or not 0 <= size.scale <= size.precision:
         return TEXT
-    precision, scale = size
-    fits = precision <= MAX_PRECISION and 0 <= scale <= precision
-    return Shape("decimal", precision, scale) if fits else TEXT
+    return Shape("decimal", size.precision, size.scale)
 
 
 _ARROW: Final[Mapping[Family, pa.DataType]] = {

@@ -25,11 +25,14 @@ _ESCAPED_QUOTE: Final = "\0q"
 _TOKEN: Final = '"[^"]*+"|[^,"{}]++'
 
 
+def is_flat(value: Column) -> Column:
+    """Whether the array has one dimension that begins at 1, or no elements."""
+    return value.startswith("{") & ~value.startswith("{{")
+
+
 def element_texts(value: Column) -> Column:
-    """The elements' texts as an array; NULL for more dimensions, other lower bounds, or no array."""
-    is_flat = value.startswith("{") & ~value.startswith("{{") & value.endswith("}")
-    body = _hide_escapes(F.substring(value, 2, F.length(value) - 2))
-    return F.when(is_flat, let(body, _split))
+    """The elements' texts of a flat array; NULL when the text is not one."""
+    return let(_hide_escapes(value), _split)
 
 
 def let(value: Column, body: Callable[[Column], Column]) -> Column:
@@ -37,10 +40,14 @@ def let(value: Column, body: Callable[[Column], Column]) -> Column:
     return F.element_at(F.transform(F.array(value), body), 1)
 
 
-def _split(body: Column) -> Column:
-    tokens = F.regexp_extract_all(body, F.lit(_TOKEN), F.lit(0))
-    # Put together again they must give the text back, or it was no array's text.
-    return let(tokens, lambda found: F.when(F.array_join(found, ",") == body, F.transform(found, _unquoted)))
+def _split(text: Column) -> Column:
+    tokens = F.regexp_extract_all(text, F.lit(_TOKEN), F.lit(0))
+    # Put together again they must give the text back, or it was no flat array's text.
+    return let(tokens, lambda found: F.when(_joined(found) == text, F.transform(found, _unquoted)))
+
+
+def _joined(tokens: Column) -> Column:
+    return F.concat(F.lit("{"), F.array_join(tokens, ","), F.lit("}"))
 
 
 def _unquoted(token: Column) -> Column:
@@ -49,10 +56,12 @@ def _unquoted(token: Column) -> Column:
 
 
 def _hide_escapes(text: Column) -> Column:
-    hidden = F.replace(F.replace(text, F.lit("\\\\"), F.lit(_ESCAPED_BACKSLASH)), F.lit('\\"'), F.lit(_ESCAPED_QUOTE))
+    hidden = F.replace(text, F.lit("\\\\"), F.lit(_ESCAPED_BACKSLASH))
+    hidden = F.replace(hidden, F.lit('\\"'), F.lit(_ESCAPED_QUOTE))
     return F.when(text.contains("\\"), hidden).otherwise(text)
 
 
 def _show_escapes(text: Column) -> Column:
-    shown = F.replace(F.replace(text, F.lit(_ESCAPED_QUOTE), F.lit('"')), F.lit(_ESCAPED_BACKSLASH), F.lit("\\"))
+    shown = F.replace(text, F.lit(_ESCAPED_QUOTE), F.lit('"'))
+    shown = F.replace(shown, F.lit(_ESCAPED_BACKSLASH), F.lit("\\"))
     return F.when(text.contains("\0"), shown).otherwise(text)

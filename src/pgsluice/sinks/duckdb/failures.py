@@ -26,7 +26,7 @@ def translated(error: duckdb.Error, path: Path) -> TargetError:
         )
     if isinstance(error, duckdb.IOException):
         return _io_error(text, path)
-    if isinstance(error, duckdb.TransactionException):
+    if isinstance(error, duckdb.TransactionException) and "onflict" in text:
         return TargetUnavailableError(
             f"another writer in this process changed {path.name} at the same time", path=str(path)
         )
@@ -38,7 +38,7 @@ def translated(error: duckdb.Error, path: Path) -> TargetError:
         )
     if isinstance(error, duckdb.FatalException):
         return TargetUnavailableError(f"DuckDB gave up {path.name} and has to open it again", path=str(path))
-    return TargetError(f"DuckDB refused a statement on {path.name}: {_first_line(text)}", path=str(path))
+    return TargetError(f"DuckDB refused a statement on {path.name}: {_without_values(text)}", path=str(path))
 
 
 def _io_error(text: str, path: Path) -> TargetError:
@@ -64,8 +64,9 @@ def _io_error(text: str, path: Path) -> TargetError:
         return TargetError(
             f"{path} is not a DuckDB file", remedy="Name another file, or remove this one", path=str(path)
         )
-    return TargetUnavailableError(f"DuckDB can't write {path}: {_first_line(text)}", path=str(path))
+    return TargetUnavailableError(f"DuckDB can't write {path}: {_without_values(text)}", path=str(path))
 
 
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0]
+def _without_values(text: str) -> str:
+    """The beginning of DuckDB's text, up to where it may quote a row or a statement."""
+    return re.split(r"[\n\"]", text, maxsplit=1)[0].rstrip(" :")

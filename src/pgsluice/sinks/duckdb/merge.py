@@ -49,6 +49,10 @@ class Merge:
         if folded.insert is not None:
             self._insert(table, folded.insert)
 
+    def forget(self) -> None:
+        """Let go of the rows of a statement that failed; after the transaction was rolled back."""
+        self._connection.unregister(_SOURCE)
+
     def _insert(self, table: TargetTable, rows: pa.ListArray | pa.ChunkedArray) -> None:
         values = ", ".join(
             self.value(table, index, f"r.v[{index + 1}]") for index in range(len(table.columns))
@@ -101,10 +105,9 @@ class Merge:
     @contextmanager
     def _source(self, rows: pa.Table) -> Iterator[str]:
         self._connection.register(_SOURCE, rows)
-        try:
-            yield f"temp.main.{_SOURCE}"
-        finally:
-            self._connection.unregister(_SOURCE)
+        yield f"temp.main.{_SOURCE}"
+        # Not in a finally: in a failed transaction this would fail too, and hide why.
+        self._connection.unregister(_SOURCE)
 
 
 def _names(table: TargetTable) -> str:

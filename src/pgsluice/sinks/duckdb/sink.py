@@ -109,6 +109,8 @@ class DuckDBSink:
             self._tables.forget()
             with suppress(duckdb.Error):  # the statement that failed may have ended the transaction
                 self._connection.execute("ROLLBACK")
+            with suppress(duckdb.Error):  # DuckDB may have given the file up
+                self._merge.forget()
 
     def _apply_step(self, step: DataStep) -> None:
         gathered: dict[int, list[pa.Table]] = {}

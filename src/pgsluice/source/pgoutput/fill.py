@@ -199,10 +199,11 @@ def fill(data: Bytes, known: Relations, force: Longs, header: Longs, tail_end_ls
                     has_old[used[ROWS]] = 0
                     _close_row(header, longs, ends, op, frames, used, kind, frame)
         elif kind == MESSAGE:
-            outside = data[at + 1] == 0  # a unit of its own: its LSN is commit and end
+            outside = data[at + 1] == 0  # a unit of its own, which ends right after its start
             if outside:
                 header[:] = 0
-                header[COMMIT_LSN] = header[END_LSN] = i64(data, at + 2)
+                header[COMMIT_LSN] = i64(data, at + 2)
+                header[END_LSN] = header[COMMIT_LSN] + 1
             else:
                 header[SEQ] += 1
             if _copy_logical(data, at, end, prefix, content, used):

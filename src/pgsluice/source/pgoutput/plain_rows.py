@@ -142,7 +142,7 @@ class _Reader:
         if not prefix.startswith(_OWN_PREFIX):
             self.add(None, op="M", prefix=message.prefix, content=_content_text(message.content))
             if not message.transactional:
-                self.rows[-1].update(commit_lsn=message.lsn, end_lsn=message.lsn)
+                self.rows[-1].update(commit_lsn=message.lsn, end_lsn=message.lsn + 1)
                 self.first_row = len(self.rows)
 
     def known(self, relid: int, frame: Frame) -> RelationAt:

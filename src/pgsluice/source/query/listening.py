@@ -77,6 +77,8 @@ class SourceListener:
             return
         if self._process is not None:
             self._process.check()
+            self._process.stop()
+            self._process = None
         self.ensure()
 
     def _start(self, log: Path) -> None:

@@ -55,7 +55,8 @@ class QueryLog:
         self._consumer = consumer.QueryConsumer(options.log, options.consumer)
         self._consumer.acquire()
         consumer.expire(options.log)
-        self._relations = relations_of(options, self._listener, SchemaStore(options.log / "schema.db"))
+        self._store = SchemaStore(options.log / "schema.db")
+        self._relations = relations_of(options, self._listener, self._store)
         self._table = typed_table(options, self._reader, self._relations)
         self._holding = False
         self._closing = threading.Event()
@@ -129,6 +130,7 @@ class QueryLog:
         """Let the next run of the query have the consumer."""
         self._closing.set()
         self._consumer.close()
+        self._store.close()
 
     def _look(self, start: Lsn, max_bytes: int, max_changes: int | None) -> Lsn | None:
         slice_ = self._reader.between(

@@ -1,0 +1,42 @@
+"""
+One-row transactions at a steady pace, and the moment when each commit returned.
+
+A process of its own, so that it takes no time from what is measured: options as JSON on standard input, a
+line ``ready`` when connected, it begins at the next line, and the moments (of the clock that all processes
+of a machine share) are on standard output at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import psycopg
+from psycopg import sql
+
+_INSERT = """
+    INSERT INTO {} VALUES (%s, %s, 'SKU', 'one row, one transaction, seen as soon as it can be', 12.34,
+                           now(), true, 0.5)"""
+
+
+def commit_rows(url: str, table: str, first: int, count: int, pause: float) -> list[float]:
+    """Insert rows one by one, ``pause`` seconds apart; every tenth has the quantity 0."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        insert = sql.SQL(_INSERT).format(sql.Identifier(table))
+        connection.execute("SELECT 1")
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+        moments = []
+        due = time.monotonic()
+        for key in range(first, first + count):
+            due += pause
+            time.sleep(max(0.0, due - time.monotonic()))
+            connection.execute(insert, (key, key % 10))
+            moments.append(time.monotonic())
+    return moments
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(commit_rows(**json.loads(sys.stdin.readline()))) + "\n")

@@ -1,0 +1,171 @@
+"""
+Figure 5: from a commit to the ``memory`` sink, and to a line of ``pgsluice tail``, row by row.
+
+One-row transactions, 20 ms apart, are written by another process; the clock of each row runs from the
+return of its commit to the return of the sink's ``apply``. What it is compared with is the empty job of the
+same Spark session, measured before each repetition.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from bench.capture.arrivals import Arrivals, TimedMemorySink, tail_lines
+from bench.capture.modifiers import DOUBLED_PRICE, PLAIN_PRICE, keep_sold, reprice
+from bench.capture.route import listening, make_loop
+from bench.capture.scene import ROOT, DataSet
+from bench.harness import Bar, Sample, WrongResultError, figure, percentile
+from pgsluice.modifiers.chain import Chain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from bench.capture.scene import Scene
+    from bench.harness import Figure
+
+_COMMITS: Final = 250
+_WARM_COMMITS: Final = 100
+_PAUSE: Final = 0.02
+_WARM_JOBS, _JOBS = 20, 50
+_PATIENCE: Final = 60.0
+
+
+def measure(scene: Scene) -> Iterator[Figure]:
+    """The empty job, then each way in turn."""
+    chain = Chain([keep_sold, reprice])
+    empty_job, chained, unchained, tailed = [], [], [], []
+    with scene.connect() as connection:
+        scene.make_table(connection, "latency")
+        slot = scene.make_slot(connection, "latency_master")
+        checksum = scene.warm_up.checksum  # of no use here: the rows are compared one by one
+        place = _Place(scene, DataSet(scene.url, "latency", "latency", slot, 0, checksum))
+        for _ in range(scene.options.repetitions):
+            empty_job.append(_empty_job(scene))
+            chained.append(place.to_memory(chain))
+            unchained.append(place.to_memory(Chain()))
+            tailed.append(place.to_tail())
+    yield figure("empty Spark job", "ms", empty_job)
+    yield _figure("filter and projection -> memory, p50", chained, 50, empty_job, Bar(3, "<="))
+    yield _figure("filter and projection -> memory, p99", chained, 99, empty_job, Bar(15, "<="))
+    yield _figure("empty chain -> memory, p50", unchained, 50, empty_job, Bar(1.3, "<="))
+    yield _figure("empty chain -> memory, p99", unchained, 99, empty_job)
+    yield _figure("tail, p50", tailed, 50, empty_job, Bar(0.7, "<="))
+    yield _figure("tail, p99", tailed, 99, empty_job)
+
+
+class _Place:
+    """Where rows are committed and arrive."""
+
+    def __init__(self, scene: Scene, data: DataSet) -> None:
+        self._scene = scene
+        self._data = data
+        self._next_key = 1
+
+    def to_memory(self, chain: Chain) -> list[float]:
+        """Milliseconds of each row from its commit to the memory sink."""
+        with self._listening() as log:
+            sink = TimedMemorySink()
+            loop = make_loop(self._scene, sink, log, chain=chain)
+            loop.open()
+            loop.start()
+            try:
+                kept = [key for key in self._keys(_WARM_COMMITS) if key % 10 or not chain]
+                self._commit(_WARM_COMMITS)
+                sink.arrivals.wait_for(kept, _PATIENCE)
+                sink.arrivals.clear()
+                kept = [key for key in self._keys(_COMMITS) if key % 10 or not chain]
+                committed = self._commit(_COMMITS)
+                sink.arrivals.wait_for(kept, _PATIENCE)
+            finally:
+                loop.stop()
+                loop.join()
+            if loop.error is not None:
+                raise loop.error
+        return _latencies(committed, sink.arrivals, kept, DOUBLED_PRICE if chain else PLAIN_PRICE)
+
+    def to_tail(self) -> list[float]:
+        """Milliseconds of each row from its commit to the line that ``pgsluice tail`` prints."""
+        with self._listening() as log, tail_lines(self._data.url, log.parent) as arrivals:
+            kept = self._keys(_WARM_COMMITS)
+            self._commit(_WARM_COMMITS)
+            arrivals.wait_for(kept, _PATIENCE)
+            arrivals.clear()
+            kept = self._keys(_COMMITS)
+            committed = self._commit(_COMMITS)
+            arrivals.wait_for(kept, _PATIENCE)
+        return _latencies(committed, arrivals, kept, PLAIN_PRICE)
+
+    @contextmanager
+    def _listening(self) -> Iterator[Path]:
+        """A log that begins now, with its listener."""
+        with self._scene.connect() as connection:
+            slot = self._scene.make_slot(connection, f"latency_{self._next_key}")
+        try:
+            with self._scene.scratch() as directory:
+                log = directory / "log"
+                with listening(self._data, slot, log):
+                    yield log
+        finally:
+            self._scene.drop_slot(slot)
+
+    def _keys(self, count: int) -> list[int]:
+        return list(range(self._next_key, self._next_key + count))
+
+    def _commit(self, count: int) -> dict[int, float]:
+        """Commit rows; gives the moment of each key."""
+        options = {
+            "url": self._data.url, "table": self._data.table, "first": self._next_key, "count": count,
+            "pause": _PAUSE,
+        }  # fmt: skip
+        with subprocess.Popen(
+            [sys.executable, "-m", "bench.capture.commits"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        ) as writer:  # fmt: skip
+            assert writer.stdin is not None
+            assert writer.stdout is not None
+            writer.stdin.write(json.dumps(options) + "\n")
+            writer.stdin.flush()
+            writer.stdout.readline()
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+            moments = json.loads(writer.stdout.readline())
+        committed = dict(zip(self._keys(count), moments, strict=True))
+        self._next_key += count
+        return committed
+
+
+def _latencies(
+    committed: dict[int, float], arrivals: Arrivals, kept: list[int], price: str
+) -> list[float]:
+    found = arrivals.rows()
+    if sorted(found) != kept:
+        raise WrongResultError(f"{len(found)} rows arrived instead of {len(kept)}")
+    wrong = [key for key, row in found.items() if row.price != price]
+    if wrong:
+        raise WrongResultError(f"the price of row {wrong[0]} is {found[wrong[0]].price}, not {price}")
+    return [(row.moment - committed[key]) * 1000 for key, row in found.items()]
+
+
+def _empty_job(scene: Scene) -> Sample:
+    """Milliseconds of Spark's smallest job."""
+    spark = scene.spark.get()
+    times = []
+    for _ in range(_WARM_JOBS + _JOBS):
+        started = time.monotonic()
+        spark.range(1).write.format("noop").mode("overwrite").save()
+        times.append((time.monotonic() - started) * 1000)
+    return Sample(statistics.median(times[_WARM_JOBS:]))
+
+
+def _figure(
+    name: str, repetitions: list[list[float]], percent: int, empty_job: list[Sample], bar: Bar | None = None
+) -> Figure:
+    samples = [Sample(percentile(times, percent)) for times in repetitions]
+    return figure(name, "ms", samples, reference=empty_job, bar=bar)
