@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pgsluice.sinks.base import Batch, SinkContext
 
 _PRICE: Final = 4  # the column's place in a row
-_START_SECONDS: Final = 2.0  # for tail to say that it follows, which it has no way to say
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +99,12 @@ def tail_lines(url: str, state_dir: Path) -> Iterator[Arrivals]:
     arrivals = Arrivals()
     command = [
         sys.executable, "-m", "pgsluice.cli.main", "--log-level", "error", "tail", "--json",
-        "--state-dir", str(state_dir),
+        "--from", "earliest", "--state-dir", str(state_dir),
     ]  # fmt: skip
     environment = {**os.environ, "PGSLUICE_SOURCE__POSTGRES__URL": url}
     tail = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
     reader = threading.Thread(target=_read, args=(tail, arrivals), daemon=True)
     reader.start()
-    time.sleep(_START_SECONDS)
     try:
         yield arrivals
     finally:

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
     from bench.capture.scene import Scene
     from bench.harness import Figure
+    from pgsluice.pipeline.loop import SinkLoop
 
 _COMMITS: Final = 250
 _WARM_COMMITS: Final = 100
 _PAUSE: Final = 0.02
 _WARM_JOBS, _JOBS = 20, 50
-_PATIENCE: Final = 60.0
+_PATIENCE: Final = 30.0
 
 
 def measure(scene: Scene) -> Iterator[Figure]:
@@ -72,34 +73,18 @@ class _Place:
         """Milliseconds of each row from its commit to the memory sink."""
         with self._listening() as log:
             sink = TimedMemorySink()
-            loop = make_loop(self._scene, sink, log, chain=chain)
-            loop.open()
-            loop.start()
-            try:
-                kept = [key for key in self._keys(_WARM_COMMITS) if key % 10 or not chain]
-                self._commit(_WARM_COMMITS)
-                sink.arrivals.wait_for(kept, _PATIENCE)
+            with _running(make_loop(self._scene, sink, log, chain=chain)):
+                self._commit_and_wait(sink.arrivals, _WARM_COMMITS, chain)
                 sink.arrivals.clear()
-                kept = [key for key in self._keys(_COMMITS) if key % 10 or not chain]
-                committed = self._commit(_COMMITS)
-                sink.arrivals.wait_for(kept, _PATIENCE)
-            finally:
-                loop.stop()
-                loop.join()
-            if loop.error is not None:
-                raise loop.error
+                committed, kept = self._commit_and_wait(sink.arrivals, _COMMITS, chain)
         return _latencies(committed, sink.arrivals, kept, DOUBLED_PRICE if chain else PLAIN_PRICE)
 
     def to_tail(self) -> list[float]:
         """Milliseconds of each row from its commit to the line that ``pgsluice tail`` prints."""
         with self._listening() as log, tail_lines(self._data.url, log.parent) as arrivals:
-            kept = self._keys(_WARM_COMMITS)
-            self._commit(_WARM_COMMITS)
-            arrivals.wait_for(kept, _PATIENCE)
+            self._commit_and_wait(arrivals, _WARM_COMMITS, Chain())
             arrivals.clear()
-            kept = self._keys(_COMMITS)
-            committed = self._commit(_COMMITS)
-            arrivals.wait_for(kept, _PATIENCE)
+            committed, kept = self._commit_and_wait(arrivals, _COMMITS, Chain())
         return _latencies(committed, arrivals, kept, PLAIN_PRICE)
 
     @contextmanager
@@ -114,6 +99,15 @@ class _Place:
                     yield log
         finally:
             self._scene.drop_slot(slot)
+
+    def _commit_and_wait(
+        self, arrivals: Arrivals, count: int, chain: Chain
+    ) -> tuple[dict[int, float], list[int]]:
+        """The moments of the commits, and the keys that arrived: all but those that the chain drops."""
+        kept = [key for key in self._keys(count) if key % 10 or not chain]
+        committed = self._commit(count)
+        arrivals.wait_for(kept, _PATIENCE)
+        return committed, kept
 
     def _keys(self, count: int) -> list[int]:
         return list(range(self._next_key, self._next_key + count))
@@ -139,6 +133,20 @@ class _Place:
         committed = dict(zip(self._keys(count), moments, strict=True))
         self._next_key += count
         return committed
+
+
+@contextmanager
+def _running(loop: SinkLoop) -> Iterator[None]:
+    """A loop at work; its own error is a better reason than rows that don't come."""
+    loop.open()
+    loop.start()
+    try:
+        yield
+    finally:
+        loop.stop()
+        loop.join()
+        if loop.error is not None:
+            raise loop.error
 
 
 def _latencies(

@@ -11,7 +11,8 @@ what to do. ``docs/errors.md`` is generated from this module.
     ├── MachineError                2
     ├── LogError                    2
     │   ├── LogLockedError
-    │   └── LogFormatError
+    │   ├── LogFormatError
+    │   └── LogTooSmallError
     ├── SourceError                 3
     │   ├── SourceUnreachableError      (transient)
     │   ├── SourceRefusedError
@@ -58,6 +59,7 @@ __all__ = [
     "LogError",
     "LogFormatError",
     "LogLockedError",
+    "LogTooSmallError",
     "MachineError",
     "MissingRightError",
     "NewerInstallationError",
@@ -176,6 +178,12 @@ class LogFormatError(LogError):
     """A file of the change log is damaged, or was written by a newer version."""
 
     code = "SLUICE-LOG-FORMAT"
+
+
+class LogTooSmallError(LogError):
+    """One transaction needs more room than the change log may take."""
+
+    code = "SLUICE-LOG-TOO-SMALL"
 
 
 class SourceError(SluiceError):

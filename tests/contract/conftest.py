@@ -49,19 +49,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "run" not in metafunc.fixturenames:
         return
     wanted = metafunc.definition.get_closest_marker("only")
-    limits = wanted.kwargs if wanted else {}
+    limits = dict(wanted.kwargs) if wanted else {}
+    ways = limits.pop("ways", WAYS)
     chosen = [
         pytest.param((name, way), id=f"{name}-{way}", marks=_marks(target, way))
         for name, target in TARGETS.items()
         for way in WAYS
-        if all(getattr(target, attribute) == value for attribute, value in limits.items())
+        if way in ways
+        and all(getattr(target, attribute) == value for attribute, value in limits.items())
     ]
     metafunc.parametrize("run", chosen, indirect=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker of this folder."""
-    config.addinivalue_line("markers", "only(holds=, guarantee=): run for sinks of this kind only")
+    config.addinivalue_line("markers", "only(holds=, guarantee=, ways=): run for sinks of this kind, and by these ways, only")
 
 
 def _marks(target: type[Target], way: str) -> list[pytest.MarkDecorator]:

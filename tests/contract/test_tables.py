@@ -163,6 +163,7 @@ def test_primary_key_changes_under_another_identity(run):
     assert applied(run, changes, later) == {"public.mail": [("2", "a@example.org")]}
 
 
+@pytest.mark.only(holds="tables", ways={"short"})
 def test_copied_rows_replace(run, changes: Changes):
     """A row of a copy takes the place of a row with its key."""
     later = Changes()

@@ -52,7 +52,9 @@ class Captured:
         return self.readers[-1]
 
     def stop(self) -> None:
-        """End the listener, which would otherwise wait for its lease."""
+        """End the listener, which would otherwise wait for its lease, and whoever would bring it back."""
+        for reader in self.readers:
+            reader.stop()
         pid = self.listener
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
@@ -62,8 +64,7 @@ class Captured:
 
     @staticmethod
     def _let_go(reader: ChangeStream) -> None:
-        """Take leave of the process that outlives its reader, as the end of the reader's own process would."""
-        reader.stop()
+        """Take leave of the process that outlives its reader, as the end of the reader's process would."""
         listener = reader._opened._listener if reader._opened else None
         if listener is not None and listener._process is not None:
             listener._process.stop()

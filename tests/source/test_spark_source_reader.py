@@ -23,6 +23,7 @@ from pgsluice.errors import (
     WrongSystemError,
 )
 from pgsluice.source.query import consumer as consumers
+from pgsluice.source.query import log as query_log
 from tests.source.streaming import Captured, capturing, drain, read, stream, wait_until
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ def captured(database: Database, tmp_path: Path) -> Iterator[Captured]:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch):
-    """Whoever waits for another query's end gives up soon."""
+    """Whoever waits for another query, or for the log to grow again, gives up soon."""
     monkeypatch.setattr(consumers, "_LOCK_SECONDS", 0.3)
+    monkeypatch.setattr(query_log, "_CATCH_UP_SECONDS", 0.5)
 
 
 def test_batches_are_cut_by_bytes_at_transaction_ends(captured: Captured):
@@ -167,9 +169,10 @@ def test_offsets_of_elsewhere_are_refused(captured: Captured):
 def test_a_deleted_log_is_an_error_and_no_new_directory(captured: Captured):
     """The query stops and says so, instead of waiting for ever beside an empty directory."""
     captured.database.run("INSERT INTO items VALUES (1, 'a')")
-    reader = captured.stream()
-    _, end = drain(reader)
+    drain(captured.stream())
     captured.stop()
+    reader = stream({"log": str(captured.log)})
+    _, end = drain(reader)
     shutil.rmtree(captured.log)
     with pytest.raises(LogError, match="is gone"):
         reader.latestOffset(end, reader.getDefaultReadLimit())

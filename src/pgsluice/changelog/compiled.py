@@ -1,4 +1,4 @@
-"""Compiling the passes over bytes: kept in numba's cache, or compiled anew where there is no place for one."""
+"""Compiling the passes over bytes: kept in numba's cache, or compiled anew where it has no place."""
 
 from __future__ import annotations
 

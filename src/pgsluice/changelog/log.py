@@ -159,6 +159,20 @@ class LogWriter:
             removed += 1
         return removed
 
+    def begin_anew(self, scanner: Scanner) -> None:
+        """Remove every segment and go on in a new one: all of it was passed, and nothing is connected."""
+        with self._syncing:
+            self._close_all()
+            old = segments(self._directory)
+            ordinal = old[-1].ordinal + 1 if old else 1
+            self._open = [_OpenSegment(Segment(self.end, ordinal, self._directory), 0, 0)]
+            self._carried = {}
+            sync_directory(self._directory)
+            for segment in old:
+                segment.data.unlink(missing_ok=True)
+                segment.index.unlink(missing_ok=True)
+            scanner.reset(self.offset)
+
     def total_bytes(self) -> int:
         """What the log takes on disk."""
         return sum(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import typer  # noqa: TC002 - typer reads annotations
+import typer
 
-from pgsluice.cli.options import DryRun, JsonOutput, Name, SourceUrl, flags
+from pgsluice.cli.options import DryRun, JsonOutput, Name, SourceUrl, StateDir, flags
 from pgsluice.cli.output import print_json, print_text
 from pgsluice.cli.settings import load_config, settings
 
@@ -13,14 +13,19 @@ def destroy(
     context: typer.Context,
     source_url: SourceUrl = None,
     name: Name = None,
+    state_dir: StateDir = None,
     dry_run: DryRun = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Remove from the source what init made for this pipeline, and nothing else."""
-    config = load_config(context, flags(source_url=source_url, name=name))
+    """Remove what init made for this pipeline on the source, and its change log here; nothing else."""
+    config = load_config(context, flags(source_url=source_url, name=name, state_dir=state_dir))
+    from pgsluice.pipeline.leave import remove_log, require_no_run
     from pgsluice.source.uninstall import destroy as remove
 
+    _ = config.postgres  # an error when there is no source
+    require_no_run(config.log_dir)
     actions = remove(config.source_url, config.name, dry_run=dry_run)
+    actions += remove_log(config.log_dir, dry_run=dry_run)
     if json_output:
         print_json({"name": config.name, "dry_run": dry_run, "actions": actions})
     elif not settings(context).quiet:

@@ -186,7 +186,7 @@ class SinkLoop(threading.Thread):
         return self._reader.next(self.facts.position, options.small_bytes, max_changes=options.max_changes)
 
     def _go_without_spark(self, slice_: LogSlice) -> bool:
-        """Whether a batch need not wait for Spark to start: its memory on the driver is bounded all the same."""
+        """Whether a batch need not wait for Spark to start; its memory is bounded all the same."""
         return not self._chain and not self._spark.ready and slice_.bytes <= _WITHOUT_SPARK_BYTES
 
     def _session(self) -> SparkSession:

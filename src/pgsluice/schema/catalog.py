@@ -4,15 +4,18 @@ What the source's catalog says beyond the stream: the types that users made, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import psycopg
 from psycopg.rows import class_row, tuple_row
 
 from pgsluice.schema.pgtypes import is_built_in, resolve, with_typmod
 from pgsluice.schema.table import PgType, TypeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import psycopg
 
 _KINDS: Mapping[str, TypeKind] = {
     "b": "base",

@@ -48,15 +48,15 @@ def open_stream(options: ListenerOptions, writer: LogWriter | None) -> tuple[Rep
             meta = _agree(connection, options, server, slot)
             wal_end = _wal_end(connection)
         if writer is None:
-            writer = LogWriter(options.log, meta, segment_bytes=options.segment_bytes)
+            writer = LogWriter(options.log, meta, segment_bytes=options.bytes_per_segment)
         _check_gap(options, slot, writer.end, wal_end)
         stream = replication.start(
             connection, options.slot, options.publications, writer.end, local_only=options.origin == "none"
         )
-        return stream, writer
     except BaseException:
         connection.close()
         raise
+    return stream, writer
 
 
 def _usable_slot(connection: Connection, name: str) -> SlotState:

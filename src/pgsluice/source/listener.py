@@ -22,7 +22,7 @@ from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.log import SEGMENT_BYTES, LogWriter
 from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.scan import MORE, OTHER, Scanner
-from pgsluice.errors import SlotTakenError, SluiceError, SourceUnreachableError
+from pgsluice.errors import LogTooSmallError, SlotTakenError, SluiceError, SourceUnreachableError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.source import replication
 from pgsluice.source.connect import connect, source_errors
@@ -65,8 +65,13 @@ class ListenerOptions:
     confirm: Confirm = "log"
     origin: Origin = "any"
     heartbeat: float = 0.0  # seconds between transactional messages; 0 for none
-    segment_bytes: int = SEGMENT_BYTES
+    segment_bytes: int | None = None  # by default a size that fits max_bytes
     lease: float = 0.0  # stop when no consumer has been seen for so long; 0 for never
+
+    @property
+    def bytes_per_segment(self) -> int:
+        """Only whole segments are thrown away, so a small log has small ones."""
+        return self.segment_bytes or max(min(SEGMENT_BYTES, self.max_bytes // 8), 1)
 
 
 Opener = Callable[[ListenerOptions, LogWriter | None], tuple[replication.ReplicationStream, LogWriter]]
@@ -146,9 +151,16 @@ class Listener:
         self._say(state="full")
         while not self._stopping.wait(_CHORES_SECONDS):
             self.purge()
+            if self._is_passed():
+                self._writer.begin_anew(self._scanner)
             if self._writer.total_bytes() <= self._options.max_bytes * _LOW_WATER:
                 logger.info("log has room again")
                 return
+
+    def _is_passed(self) -> bool:
+        """Whether no consumer needs anything that is in the log."""
+        released = self.released()
+        return self._writer is not None and released is not None and released >= self._writer.end
 
     def _pause(self, attempt: int, exc: Exception) -> None:
         seconds = _BACKOFF[min(attempt, len(_BACKOFF) - 1)]
@@ -201,7 +213,17 @@ class Listener:
             logger.info("no reader left, stopping")
             self.stop()
         if size >= self._options.max_bytes:
+            self._require_that_it_can_end()
             raise _LogFullError
+
+    def _require_that_it_can_end(self) -> None:
+        """A transaction that fills the log all by itself would be read, cut and read again for ever."""
+        if self._scanner.in_transaction and self._is_passed():
+            raise LogTooSmallError(
+                f"one transaction after {self._writer.end if self._writer else ''} needs more than "
+                f"log.max_bytes ({self._options.max_bytes})",
+                remedy="Raise log.max_bytes; nothing was lost",
+            )
 
     def _abandoned(self) -> bool:
         last = max((consumer.seen for consumer in self._consumers.all()), default=self._started)

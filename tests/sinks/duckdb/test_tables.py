@@ -234,9 +234,7 @@ def test_a_refused_statement_shows_no_row(tmp_path: Path):
     path = tmp_path / "t.duckdb"
     write(path, row(FIRST, "1", "a"))
     read(path, "CREATE UNIQUE INDEX i ON public.t (name)")
-    with pytest.raises(
-        TargetError, match="DuckDB refused a statement on t.duckdb: Constraint Error"
-    ) as caught:
+    with pytest.raises(TargetError, match=r"refused a statement on t\.duckdb: Constraint Error") as caught:
         write(path, row(FIRST, "2", "secret"), row(FIRST, "3", "secret"))
     assert "secret" not in str(caught.value)
     assert not caught.value.transient

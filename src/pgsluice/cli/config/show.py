@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer  # noqa: TC002 - typer reads annotations
+import typer
 
 from pgsluice.cli.options import JsonOutput, Name, SourceUrl, StateDir, flags
 from pgsluice.cli.output import print_json, print_table

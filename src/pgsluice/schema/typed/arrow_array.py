@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[np.uint8]
     Ints = npt.NDArray[np.int32]
     Flags = npt.NDArray[np.bool_]
+    Kinds = npt.NDArray[np.int8]
 
 _OPEN: Final = ord("{")
 _CLOSE: Final = ord("}")
@@ -26,26 +27,39 @@ _COMMA: Final = ord(",")
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
 
+_NOT_FLAT: Final = "[2:2]={}"  # stands for NULL during the pass: comes out as no list
+_NULL: Final = pa.scalar(None, pa.string())
 
-def element_texts(values: pa.Array) -> pa.ListArray:
-    """Lists of the elements' texts; NULL for more dimensions, other lower bounds, or no array."""
-    known = pc.fill_null(values, "")  # an empty text is no array, so it comes out as NULL
+_FLAT: Final = 0
+_OTHER: Final = 1  # more dimensions than one, or another lower bound than 1
+_MISREAD: Final = 2  # no array's text
+
+
+def element_texts(values: pa.Array) -> tuple[pa.ListArray, pa.BooleanArray | None]:
+    """
+    Lists of the elements' texts, and which texts are no array's at all; None when all are.
+
+    NULL for an array of more dimensions or another lower bound.
+    """
+    known = pc.fill_null(values, _NOT_FLAT)
     offsets, data = _views(known)
     most = int(np.count_nonzero(data == _COMMA)) + len(known)
     ends, taken = np.zeros(most + 1, np.int32), np.zeros(len(data), np.uint8)
-    is_null, lists, is_bad = (
+    is_null, lists, kinds = (
         np.zeros(most, np.bool_),
         np.zeros(len(known) + 1, np.int32),
-        np.zeros(len(known), np.bool_),
+        np.zeros(len(known), np.int8),
     )
-    count = _take_apart(data, offsets, taken, ends, is_null, lists, is_bad)
+    count = _take_apart(data, offsets, taken, ends, is_null, lists, kinds)
     texts = pa.Array.from_buffers(
         pa.string(), count, [None, pa.py_buffer(ends[: count + 1]), pa.py_buffer(taken[: ends[count]])]
     )
-    elements = pc.if_else(pa.array(is_null[:count]), None, texts) if is_null[:count].any() else texts
-    return pa.ListArray.from_arrays(
-        pa.array(lists), elements, mask=pa.array(is_bad) if is_bad.any() else None
+    elements = pc.if_else(pa.array(is_null[:count]), _NULL, texts) if is_null[:count].any() else texts
+    is_odd = kinds != _FLAT
+    arrays = pa.ListArray.from_arrays(
+        pa.array(lists), elements, mask=pa.array(is_odd) if is_odd.any() else None
     )
+    return arrays, pa.array(kinds == _MISREAD) if (kinds == _MISREAD).any() else None
 
 
 def _views(texts: pa.Array) -> tuple[Ints, Bytes]:
@@ -56,50 +70,38 @@ def _views(texts: pa.Array) -> tuple[Ints, Bytes]:
     return offsets, np.frombuffer(data_buffer, np.uint8)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _take_apart(
-    data: Bytes, offsets: Ints, taken: Bytes, ends: Ints, is_null: Flags, lists: Ints, is_bad: Flags
+    data: Bytes, offsets: Ints, taken: Bytes, ends: Ints, is_null: Flags, lists: Ints, kinds: Kinds
 ) -> int:
     count = 0
     for row in range(len(offsets) - 1):
-        found = _one(data, offsets[row], offsets[row + 1], taken, ends, is_null, count)
-        is_bad[row] = found < 0
-        count += max(found, 0)
+        start, end = offsets[row], offsets[row + 1]
+        if end > start and (data[start] != _OPEN or (end > start + 1 and data[start + 1] == _OPEN)):
+            kinds[row] = _OTHER
+        else:
+            found = _elements(data, start, end, taken, ends, is_null, count)
+            kinds[row] = _MISREAD if found < 0 else _FLAT
+            count += max(found, 0)
         lists[row + 1] = count
     return count
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _one(data: Bytes, at: int, end: int, taken: Bytes, ends: Ints, is_null: Flags, first: int) -> int:
+@njit(cache=True, nogil=True)
+def _elements(data: Bytes, at: int, end: int, taken: Bytes, ends: Ints, is_null: Flags, first: int) -> int:
     """The number of elements of one array, written from ``first`` on; -1 when it is not a flat one."""
-    if end - at < 2 or data[at] != _OPEN or data[end - 1] != _CLOSE:
+    if end - at < 2 or data[end - 1] != _CLOSE:
         return -1
     at, end = at + 1, end - 1
     element, out = first, ends[first]
     while at < end:
-        quoted = data[at] == _QUOTE
-        start = out
+        start, quoted = out, data[at] == _QUOTE
         if quoted:
-            at += 1
-            while at < end and data[at] != _QUOTE:
-                if data[at] == _BACKSLASH:
-                    at += 1
-                if at < end:
-                    taken[out] = data[at]
-                    out += 1
-                at += 1
-            if at >= end:
-                return -1
-            at += 1
+            at, out = _quoted(data, at + 1, end, taken, out)
         else:
-            while at < end and data[at] != _COMMA:
-                if data[at] == _OPEN or data[at] == _CLOSE or data[at] == _QUOTE:
-                    return -1
-                taken[out] = data[at]
-                out += 1
-                at += 1
-            if out == start:
-                return -1
+            at, out = _plain(data, at, end, taken, out)
+        if at < 0:
+            return -1
         is_null[element] = not quoted and _spells_null(taken, start, out)
         element += 1
         ends[element] = out
@@ -110,7 +112,33 @@ def _one(data: Bytes, at: int, end: int, taken: Bytes, ends: Ints, is_null: Flag
     return element - first
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
+def _quoted(data: Bytes, at: int, end: int, taken: Bytes, out: int) -> tuple[int, int]:
+    """Copy up to the closing quote; where to go on, -1 when there is none."""
+    while at < end and data[at] != _QUOTE:
+        if data[at] == _BACKSLASH:
+            at += 1
+        if at < end:
+            taken[out] = data[at]
+            out += 1
+        at += 1
+    return (at + 1 if at < end else -1), out
+
+
+@njit(cache=True, nogil=True)
+def _plain(data: Bytes, at: int, end: int, taken: Bytes, out: int) -> tuple[int, int]:
+    """Copy up to the next comma; where to go on, -1 when the element is empty or of another form."""
+    start = at
+    while at < end and data[at] != _COMMA:
+        if data[at] == _OPEN or data[at] == _CLOSE or data[at] == _QUOTE:
+            return -1, out
+        taken[out] = data[at]
+        out += 1
+        at += 1
+    return (at if at > start else -1), out
+
+
+@njit(cache=True, nogil=True)
 def _spells_null(text: Bytes, start: int, end: int) -> bool:
     return bool(
         end - start == 4

@@ -2,16 +2,16 @@
 From PostgreSQL's text to typed Arrow columns: whole columns at once, no Python per value.
 
 The ordinary case is one strict cast of the whole column; Arrow's casts refuse what they can't hold
-exactly. Only when one refuses are the odd values looked for; they become NULL, which
-:mod:`pgsluice.schema.typed.arrow_rows` sees and marks. :mod:`pgsluice.schema.typed.spark_column` is the
-same in the JVM; a test holds them equal.
+exactly. Only when one refuses are the odd values looked for; they become NULL, and
+:mod:`pgsluice.schema.typed.arrow_rows` marks them. What passes the guard and still is no value of the
+type raises. :mod:`pgsluice.schema.typed.spark_column` is the same in the JVM; a test holds them equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,133 +25,168 @@ if TYPE_CHECKING:
     from pgsluice.schema.table import PgType
     from pgsluice.schema.typed.choices import SpecialValues
 
-_ORDINARY: Final[Mapping[str, str]] = {
-    "int2": r"^-?[0-9]+$",
-    "int4": r"^-?[0-9]+$",
-    "int8": r"^-?[0-9]+$",
-    "float4": r"^-?([0-9.]+(e[+-][0-9]+)?|Infinity)$|^NaN$",
-    "float8": r"^-?([0-9.]+(e[+-][0-9]+)?|Infinity)$|^NaN$",
-    "decimal": r"^-?[0-9]+(\.[0-9]+)?$",
-    "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-    "timestamp": r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}(\.[0-9]{1,6})?$",
-    "timestamptz": r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}(\.[0-9]{1,6})?\+00$",
-}
-"""What PostgreSQL writes for the values that a column can hold."""
-
 
 def arrow_column(
     values: pa.ChunkedArray | pa.Array, column_type: PgType, choices: SpecialValues
 ) -> pa.ChunkedArray | pa.Array:
     """The typed column of a text column; NULL where the value does not fit."""
-    return convert(values, shape_of(column_type, choices), choices)
+    shape = shape_of(column_type, choices)
+    if isinstance(values, pa.ChunkedArray):
+        chunks = [convert(chunk, shape, choices)[0] for chunk in values.chunks]
+        return pa.chunked_array(chunks, arrow_type(shape))
+    return convert(values, shape, choices)[0]
 
 
 def convert(
-    values: pa.ChunkedArray | pa.Array, shape: Shape, choices: SpecialValues
-) -> pa.ChunkedArray | pa.Array:
-    """The same as :func:`arrow_column`, for a shape."""
+    values: pa.Array, shape: Shape, choices: SpecialValues
+) -> tuple[pa.Array, pa.BooleanArray | None]:
+    """The typed column, and which values it does not hold as they are; None when it holds them all."""
     if shape.exact:
-        return values
-    if isinstance(values, pa.ChunkedArray):
-        chunks = [convert(chunk, shape, choices) for chunk in values.chunks]
-        return pa.chunked_array(chunks, arrow_type(shape))
+        return values, None
     if shape.element is not None:
-        return _array(values, shape, choices)
-    typed = _CONVERSIONS.get(shape.family, _strict_cast)(values, shape)
-    choice = shape.choice(choices)
-    if typed.null_count == values.null_count or choice in ("null", "string"):
-        return typed
-    if choice == "clamp":
-        return pc.coalesce(typed, _nearest(values, shape))
-    raise first_misfit(values, typed)
+        return _convert_arrays(values, shape, choices)
+    typed, misfits = _guarded(values, shape)
+    if misfits is None:
+        return typed, None
+    match shape.choice(choices):
+        case "stop":
+            raise _error(f"a value that has no place in {typed.type}", misfits)
+        case "clamp":
+            return pc.if_else(misfits, _nearest(values, shape), typed), misfits
+    return typed, misfits
 
 
-def misfits(values: pa.Array, typed: pa.Array) -> pa.BooleanArray:
-    """Which values have text and no typed value."""
-    return pc.and_(pc.is_valid(values), pc.is_null(typed))
+def _guarded(values: pa.Array, shape: Shape) -> tuple[pa.Array, pa.BooleanArray | None]:
+    typed = _quick(values, shape)
+    if typed is not None:
+        return typed, None
+    guard = _fits(values, shape)
+    if guard is None or pc.all(guard, min_count=0).as_py():
+        return _cast(values, shape), None
+    fitting = pc.if_else(guard, values, pa.scalar(None, pa.string()))
+    return _cast(fitting, shape), pc.fill_null(pc.invert(guard), False)
 
 
-def first_misfit(values: pa.Array, typed: pa.Array) -> UntypedValueError:
-    """The error for a column with a value that does not fit; the caller knows whose it is."""
-    return UntypedValueError(
-        f"a value does not fit its typed column ({typed.type})",
-        remedy="Choose null, clamp or string for such values, or mend the value",
-        row=pc.index(misfits(values, typed), value=True).as_py(),
-    )
-
-
-def _strict_cast(values: pa.Array, shape: Shape) -> pa.Array:
-    target = arrow_type(shape)
+def _quick(values: pa.Array, shape: Shape) -> pa.Array | None:
+    """The whole column in one cast; None when something in it needs a second look."""
+    # Of the casts only this one takes more than the guard does: other offsets than UTC's.
+    if shape.family == "timestamptz" and not pc.all(pc.ends_with(values, "+00"), min_count=0).as_py():
+        return None
     try:
-        return pc.cast(values, target)
-    except pa.ArrowInvalid:
-        pass
-    is_ordinary = pc.match_substring_regex(values.cast(pa.binary()), _ORDINARY[shape.family])
-    ordinary = pc.if_else(is_ordinary, values, None)
-    try:
-        return pc.cast(ordinary, target)
-    except pa.ArrowInvalid:
-        # No server writes such text (2023-02-30, an int4 of ten nines): one by one is good enough.
-        return pa.array([_cast_one(value, target) for value in ordinary], target)
-
-
-def _cast_one(value: pa.Scalar, target: pa.DataType) -> pa.Scalar | None:
-    try:
-        return value.cast(target)
+        return _plain_cast(values, shape)
     except pa.ArrowInvalid:
         return None
 
 
-def _bool(values: pa.Array, shape: Shape) -> pa.Array:  # noqa: ARG001
+def _fits(values: pa.Array, shape: Shape) -> pa.BooleanArray | None:
+    """Whether the typed column can hold the values; the same questions as in Spark, None for always."""
+    match shape.family:
+        case "date":  # only the years 1 to 9999 have this length
+            return pc.equal(pc.binary_length(values), len("0001-01-01"))
+        case "timestamp":
+            return pc.and_not(_has_short_year(values), pc.ends_with(values, "BC"))
+        case "timestamptz":  # sessions are pinned to UTC: another offset is not ours to interpret
+            return pc.and_(_has_short_year(values), pc.ends_with(values, "+00"))
+        case "decimal":
+            fraction = rf"\.[0-9]{{{shape.scale}}}" if shape.scale else ""
+            return pc.match_substring_regex(values, rf"^-?[0-9]+{fraction}$")
+        case "bytea":
+            return pc.starts_with(values, "\\x")
+        case _:
+            return None
+
+
+def _has_short_year(values: pa.Array) -> pa.BooleanArray:
+    return pc.match_substring_regex(values, "^[0-9]{4}-")
+
+
+def _cast(values: pa.Array, shape: Shape) -> pa.Array:
+    try:
+        return _plain_cast(values, shape)
+    except pa.ArrowInvalid:
+        is_misread = pa.array([not _is_castable(values.slice(i, 1), shape) for i in range(len(values))])
+        # Not "from" Arrow's error: that one shows the value, and values don't belong in messages.
+        raise _error(f"text that is no value of its type, {arrow_type(shape)}", is_misread) from None
+
+
+def _is_castable(value: pa.Array, shape: Shape) -> bool:
+    try:
+        _plain_cast(value, shape)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _plain_cast(values: pa.Array, shape: Shape) -> pa.Array:
+    match shape.family:
+        case "bool":
+            return _bools(values)
+        case "bytea":
+            return decode_hex(values)
+        case _:
+            return pc.cast(values, arrow_type(shape))
+
+
+def _bools(values: pa.Array) -> pa.Array:
     is_true = pc.equal(values, "t")
-    is_known = pc.or_(is_true, pc.equal(values, "f"))
-    return pc.if_else(is_known, is_true, None)
+    if not pc.all(pc.or_(is_true, pc.equal(values, "f")), min_count=0).as_py():
+        raise pa.ArrowInvalid("neither t nor f")
+    return is_true
 
 
-def _timestamptz(values: pa.Array, shape: Shape) -> pa.Array:
-    # Sessions are pinned to UTC: another offset is not ours to interpret.
-    is_utc = pc.ends_with(values, "+00")
-    if not pc.all(is_utc, min_count=0).as_py():
-        values = pc.if_else(is_utc, values, None)
-    return _strict_cast(values, shape)
-
-
-def _bytea(values: pa.Array, shape: Shape) -> pa.Array:  # noqa: ARG001
-    return decode_hex(values)
-
-
-_CONVERSIONS: Final[Mapping[str, Callable[[pa.Array, Shape], pa.Array]]] = {
-    "bool": _bool,
-    "timestamptz": _timestamptz,
-    "bytea": _bytea,
-}
+def _error(problem: str, rows: pa.BooleanArray) -> UntypedValueError:
+    return UntypedValueError(
+        problem,
+        remedy="Choose null or string for such values, or mend the value in the source",
+        row=pc.index(rows, value=True).as_py(),
+    )
 
 
 def _nearest(values: pa.Array, shape: Shape) -> pa.Array:
     target = arrow_type(shape)
     is_early = pc.or_(pc.ends_with(values, "BC"), pc.equal(values, "-infinity"))
-    is_late = pc.or_(
-        pc.equal(values, "infinity"), pc.match_substring_regex(values.cast(pa.binary()), "^[0-9]{5,}-")
-    )
+    is_late = pc.or_(pc.equal(values, "infinity"), pc.match_substring_regex(values, "^[0-9]{5,}-"))
     lowest, highest = (pa.scalar(limit[shape.family]).cast(target) for limit in (LOWEST, HIGHEST))
     return pc.if_else(is_early, lowest, pc.if_else(is_late, highest, pa.scalar(None, target)))
 
 
-def _array(values: pa.Array, shape: Shape, choices: SpecialValues) -> pa.Array:
-    texts = element_texts(values)
-    if texts.null_count > values.null_count and shape.choice(choices) == "stop":
-        raise first_misfit(values, texts)
-    elements = texts.flatten()
-    typed = convert(elements, shape.leaf, choices)
-    refused = misfits(elements, typed)
-    is_null = pc.is_null(texts)
-    if pc.any(refused, min_count=0).as_py():
+def _convert_arrays(
+    values: pa.Array, shape: Shape, choices: SpecialValues
+) -> tuple[pa.Array, pa.BooleanArray | None]:
+    texts, is_misread = element_texts(values)
+    if is_misread is not None:
+        raise _error("text that is no array", is_misread)
+    misfits = _and_not(texts.is_null(), values.is_null())
+    if misfits is not None and shape.choice(choices) == "stop":
+        raise _error("an array with more dimensions than one, or another lower bound than 1", misfits)
+    elements, odd = _convert_elements(texts, shape, choices)
+    is_null = texts.is_null()
+    if odd is not None:
         # One element that does not fit makes the whole array untyped: a NULL among the others would lie.
-        rows = pc.unique(pc.list_parent_indices(texts).filter(refused))
-        is_null = pc.or_(is_null, pc.is_in(pa.array(range(len(texts)), rows.type), rows))
-    return _lists(texts, typed, is_null, arrow_type(shape))
-
-
-def _lists(texts: pa.ListArray, typed: pa.Array, is_null: pa.BooleanArray, target: pa.DataType) -> pa.Array:
+        misfits = odd if misfits is None else pc.or_(misfits, odd)
+        if shape.leaf.choice(choices) != "clamp":
+            is_null = pc.or_(is_null, odd)
     mask = is_null if pc.any(is_null, min_count=0).as_py() else None
-    return pa.ListArray.from_arrays(texts.offsets, typed, type=target, mask=mask)
+    return pa.ListArray.from_arrays(texts.offsets, elements, type=arrow_type(shape), mask=mask), misfits
+
+
+def _convert_elements(
+    texts: pa.ListArray, shape: Shape, choices: SpecialValues
+) -> tuple[pa.Array, pa.BooleanArray | None]:
+    """The typed elements of all arrays, and which arrays have one that does not fit."""
+    owners = pc.list_parent_indices(texts)
+    try:
+        elements, odd = convert(texts.flatten(), shape.leaf, choices)
+    except UntypedValueError as error:
+        row = owners[error.fields["row"]].as_py()
+        raise UntypedValueError(error.message, remedy=error.remedy, row=row) from None
+    if odd is None:
+        return elements, None
+    rows = np.zeros(len(texts), np.bool_)
+    rows[owners.filter(odd).to_numpy()] = True
+    return elements, pa.array(rows)
+
+
+def _and_not(left: pa.BooleanArray, right: pa.BooleanArray) -> pa.BooleanArray | None:
+    both = pc.and_not(left, right)
+    return both if pc.any(both, min_count=0).as_py() else None

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import DecodeError, UntypedValueError
-from pgsluice.schema.typed.arrow_column import convert, misfits
+from pgsluice.schema.typed.arrow_column import convert
 from pgsluice.schema.typed.layout import (
     ABOUT,
     NAMES,
@@ -48,9 +48,10 @@ def _typed_batch(
     typed, marks = [], []
     for i, shape in enumerate(shapes_of(version, choices)):
         texts = pc.list_element(rows, i)
-        typed.append(_typed_column(texts, shape, choices, batch, version, i))
-        if not shape.exact:
-            marks.append((version.columns[i].name, texts, _marked(texts, typed[-1], shape, choices)))
+        column, misfits = _typed_column(texts, shape, choices, batch, version, i)
+        typed.append(column)
+        if misfits is not None:
+            marks.append((version.columns[i].name, texts, misfits))
     about = [batch.column(name) for name in ABOUT.values()]
     added = [_unchanged(batch, version), _old(batch, version), _untyped(marks, len(batch))]
     return pa.RecordBatch.from_arrays([*typed, *about, *added], schema=schema)
@@ -77,14 +78,14 @@ def _typed_column(
     batch: pa.RecordBatch,
     version: TableVersion,
     index: int,
-) -> pa.Array:
+) -> tuple[pa.Array, pa.BooleanArray | None]:
     try:
         return convert(texts, shape, choices)
     except UntypedValueError as error:
         row, name = error.fields["row"], version.columns[index].name
         lsn, seq = (batch.column(part)[row].as_py() for part in ("commit_lsn", "seq"))
         raise UntypedValueError(
-            f"{version.qualified}.{name} at {Lsn(lsn)} change {seq}: {error.message}",
+            f"{version.qualified}.{name} has at {Lsn(lsn)} change {seq} {error.message}",
             remedy=error.remedy,
             table=version.qualified,
             column=name,
@@ -93,21 +94,14 @@ def _typed_column(
         ) from error
 
 
-def _marked(texts: pa.Array, typed: pa.Array, shape: Shape, choices: SpecialValues) -> pa.BooleanArray | None:
-    """Which texts the typed column does not hold as they are; None when it holds them all."""
-    if shape.clamps(choices):
-        typed = convert(texts, shape, choices.strict)
-    return misfits(texts, typed) if typed.null_count > texts.null_count else None
-
-
-def _untyped(marks: list[tuple[str, pa.Array, pa.BooleanArray | None]], count: int) -> pa.Array:
-    found = [(name, texts.filter(marked), marked) for name, texts, marked in marks if marked is not None]
-    if not found:
+def _untyped(marks: list[tuple[str, pa.Array, pa.BooleanArray]], count: int) -> pa.Array:
+    if not marks:
         return pa.nulls(count, TEXT_BY_NAME)
-    rows = np.concatenate([np.flatnonzero(marked.to_numpy(zero_copy_only=False)) for _, _, marked in found])
+    rows = np.concatenate([np.flatnonzero(misfits.to_numpy(zero_copy_only=False)) for _, _, misfits in marks])
     order = pa.array(np.argsort(rows, kind="stable"))
-    names = pa.concat_arrays([pa.repeat(name, len(texts)) for name, texts, _ in found]).take(order)
-    values = pa.concat_arrays([texts for _, texts, _ in found]).take(order)
+    found = [(name, texts.filter(misfits)) for name, texts, misfits in marks]
+    names = pa.concat_arrays([pa.repeat(name, len(texts)) for name, texts in found]).take(order)
+    values = pa.concat_arrays([texts for _, texts in found]).take(order)
     counts = np.bincount(rows, minlength=count)
     return _maps(counts, names, values, counts == 0)
 

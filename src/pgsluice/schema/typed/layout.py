@@ -82,7 +82,7 @@ def typed_schema(version: TableVersion, choices: SpecialValues) -> StructType:
 
     shapes = shapes_of(version, choices)
     own = [StructField(c.name, spark_type(shape)) for c, shape in zip(version.columns, shapes, strict=True)]
-    return StructType([*own, *StructType.fromDDL(_SPARK_ABOUT)])
+    return StructType([*own, *StructType.fromDDL(_SPARK_ABOUT).fields])
 
 
 def typed_arrow_schema(version: TableVersion, choices: SpecialValues) -> pa.Schema:

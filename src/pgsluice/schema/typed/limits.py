@@ -7,8 +7,10 @@ every lake format shares. PostgreSQL goes from 4713 BC to 5874897 (dates) and 29
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LOWEST: Final[Mapping[str, str]] = {
     "date": "0001-01-01",

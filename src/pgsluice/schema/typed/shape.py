@@ -4,19 +4,20 @@ The typed form of a PostgreSQL type: one shape for both engines, with its Spark 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
 from pgsluice.schema.type_names import base_type, element_type, numeric_size
-from pgsluice.schema.typed.choices import SpecialValues, TimeChoice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from pyspark.sql.types import DataType
 
     from pgsluice.schema.table import PgType
+    from pgsluice.schema.typed.choices import SpecialValues, TimeChoice
 
 Family = Literal[
     "bool", "int2", "int4", "int8", "float4", "float8", "decimal", "date", "timestamp", "timestamptz",

@@ -8,12 +8,13 @@ space in it, and puts a backslash before quotes and backslashes; nothing else ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import Column
 
 # Text in PostgreSQL never holds NUL, so these can stand for the two escapes while the text is taken
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _ESCAPED_BACKSLASH: Final = "\0b"
 _ESCAPED_QUOTE: Final = "\0q"
 
-_TOKEN: Final = '"[^"]*+"|[^,"{}]++'
+_ELEMENT: Final = '"[^"]*+"|[^,"{}]++'
 
 
 def is_flat(value: Column) -> Column:
@@ -41,18 +42,18 @@ def let(value: Column, body: Callable[[Column], Column]) -> Column:
 
 
 def _split(text: Column) -> Column:
-    tokens = F.regexp_extract_all(text, F.lit(_TOKEN), F.lit(0))
+    elements = F.regexp_extract_all(text, F.lit(_ELEMENT), F.lit(0))
     # Put together again they must give the text back, or it was no flat array's text.
-    return let(tokens, lambda found: F.when(_joined(found) == text, F.transform(found, _unquoted)))
+    return let(elements, lambda found: F.when(_joined(found) == text, F.transform(found, _unquoted)))
 
 
-def _joined(tokens: Column) -> Column:
-    return F.concat(F.lit("{"), F.array_join(tokens, ","), F.lit("}"))
+def _joined(elements: Column) -> Column:
+    return F.concat(F.lit("{"), F.array_join(elements, ","), F.lit("}"))
 
 
-def _unquoted(token: Column) -> Column:
-    quoted = _show_escapes(F.substring(token, 2, F.length(token) - 2))
-    return F.when(token.startswith('"'), quoted).when(token != "NULL", token)
+def _unquoted(element: Column) -> Column:
+    quoted = _show_escapes(F.substring(element, 2, F.length(element) - 2))
+    return F.when(element.startswith('"'), quoted).when(element != "NULL", element)
 
 
 def _hide_escapes(text: Column) -> Column:

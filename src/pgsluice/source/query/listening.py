@@ -19,7 +19,7 @@ from pgsluice.source.listener import ListenerOptions
 from pgsluice.source.postgres import LogOptions, PostgresSource
 from pgsluice.source.process import ListenerProcess, listening_process, prepare_directory
 from pgsluice.source.query.published import published_table
-from pgsluice.source.records import Names, read_record, resolve_names
+from pgsluice.source.records import Names, read_record, require_pipeline, resolve_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,18 +91,15 @@ class SourceListener:
     def _listener_options(self) -> ListenerOptions:
         options = self._options
         assert options.url is not None
+        pipeline: str | None = None  # a slot and a publication of the user's own, used as they are
         with source_errors(options.url, "read the pipeline's record"), connect(options.url) as connection:
             names = self._names(connection)
-            known = (
-                installed_version(connection) is not None
-                and read_record(connection, options.name) is not None
-            )
+            known = installed_version(connection) is not None and read_record(connection, options.name)
+            if known or not (options.slot and options.publication):
+                pipeline = require_pipeline(connection, options.name).name
+        if pipeline is not None:
+            self._source.prepare(pipeline)
         bounds = LogOptions()
-        if known or not (options.slot and options.publication):
-            record = self._source.prepare(options.name)  # says what to do where nothing is prepared
-            pipeline: str | None = record.name
-        else:
-            pipeline = None  # a slot and a publication of the user's own, used as they are
         return ListenerOptions(
             options.url,
             names.slot,
