@@ -12,7 +12,8 @@ what to do. ``docs/errors.md`` is generated from this module.
     ├── LogError                    2
     │   ├── LogLockedError
     │   ├── LogFormatError
-    │   └── LogTooSmallError
+    │   ├── LogTooSmallError
+    │   └── LogUnwritableError          (transient)
     ├── SourceError                 3
     │   ├── SourceUnreachableError      (transient)
     │   ├── SourceRefusedError
@@ -60,6 +61,7 @@ __all__ = [
     "LogFormatError",
     "LogLockedError",
     "LogTooSmallError",
+    "LogUnwritableError",
     "MachineError",
     "MissingRightError",
     "NewerInstallationError",
@@ -184,6 +186,13 @@ class LogTooSmallError(LogError):
     """One transaction needs more room than the change log may take."""
 
     code = "SLUICE-LOG-TOO-SMALL"
+
+
+class LogUnwritableError(LogError):
+    """The change log's disk can't be written just now: it is full, or gone."""
+
+    code = "SLUICE-LOG-UNWRITABLE"
+    transient = True
 
 
 class SourceError(SluiceError):

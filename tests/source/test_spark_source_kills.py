@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.fix_pg import Database
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 KILLS = 3
 
@@ -87,7 +87,7 @@ def _killed_run(captured: Captured, out: Path, chance: random.Random) -> int:
     command = [sys.executable, "-m", "tests.source.streaming_driver", options, str(out)]
     with subprocess.Popen(command) as driver:
         try:
-            wait_until(lambda: _count(commits) >= before + 2 or driver.poll() is not None, seconds=90)
+            wait_until(lambda: _count(commits) >= before + 2 or driver.poll() is not None, seconds=200)
             assert driver.poll() is None
             time.sleep(chance.random())
         finally:

@@ -12,12 +12,15 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.position import Lsn
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+_FILE_BYTES: Final = 512  # one size for all, so that a shorter text never leaves the end of a longer one
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +40,19 @@ class Consumers:
         self._directory = log / "consumers"
 
     def release(self, name: str, lsn: Lsn, *, durable: bool = True) -> None:
-        """Say that ``name`` no longer needs anything up to ``lsn``."""
+        """
+        Say that ``name`` no longer needs anything up to ``lsn``.
+
+        Written in place, so that it works on a full disk too, which only this can help. Not synced: after
+        a crash an older value only keeps segments longer.
+        """
         self._directory.mkdir(parents=True, exist_ok=True)
-        path = self._path(name)
-        scratch = path.with_name(f".{path.name}.{os.getpid()}")
-        scratch.write_text(
-            json.dumps({"name": name, "lsn": str(lsn), "seen": time.time(), "durable": durable})
-        )
-        # Not synced: after a crash an older value only keeps segments longer.
-        scratch.replace(path)
+        said = json.dumps({"name": name, "lsn": str(lsn), "seen": time.time(), "durable": durable})
+        handle = os.open(self._path(name), os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            os.pwrite(handle, said.encode().ljust(_FILE_BYTES), 0)
+        finally:
+            os.close(handle)
 
     def drop(self, name: str) -> None:
         """Forget a consumer: it holds nothing back any more."""
@@ -67,5 +74,5 @@ def _read(path: Path) -> Consumer | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError):
-        # Torn by a power cut: it holds everything until its reader speaks again.
+        # Torn, by a power cut or just now: it holds everything until its reader speaks again.
         return Consumer(path.stem, Lsn(0), path.stat().st_mtime, durable=True)

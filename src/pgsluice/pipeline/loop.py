@@ -7,6 +7,7 @@ with it. Each sink has a loop and a thread of its own, over the same log, at its
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from dataclasses import dataclass, field
@@ -206,39 +207,55 @@ class SinkLoop(threading.Thread):
         quiet = time.monotonic() - self._moved_at
         behind = end > self.facts.position and quiet >= _WATERMARK_SECONDS
         if behind and self._reader.next(self.facts.position, 1) is None:
-            self._commit(LogBatch(self._token, self._encode(end), ()), end)
+            self._follow(end)
 
     def _apply(self, slice_: LogSlice, relations: Relations) -> None:
-        parts, tables = relations.resolve(slice_.ranges)
-        small = slice_.bytes <= self._options.small_bytes or self._go_without_spark(slice_)
-        step = LogStep(parts, tables, self._chain, self._session, self._context.state_dir, small=small)
-        self._commit(LogBatch(self._token, self._encode(slice_.end), (step,)), slice_.end)
-        self.facts.batches += 1
-        self.facts.changes += slice_.changes
+        def once() -> None:
+            parts, tables = relations.resolve(slice_.ranges)
+            small = slice_.bytes <= self._options.small_bytes or self._go_without_spark(slice_)
+            step = LogStep(parts, tables, self._chain, self._session, self._context.state_dir, small=small)
+            self._sink.apply(LogBatch(self._token, self._encode(slice_.end), (step,)))
 
-    def _commit(self, batch: LogBatch, end: Lsn) -> None:
-        attempt = 0
-        while True:
+        if self._with_patience(once):
+            self._moved_to(slice_.end)
+            self.facts.batches += 1
+            self.facts.changes += slice_.changes
+
+    def _follow(self, end: Lsn) -> None:
+        """Move the progress of an idle sink."""
+        batch = LogBatch(self._token, self._encode(end), ())
+        if self._with_patience(lambda: self._sink.apply(batch)):
+            self._moved_to(end)
+
+    def _with_patience(self, attempt: Callable[[], None]) -> bool:
+        """Try until it works, unless the error can't get better; False when stopped meanwhile."""
+        for number in itertools.count():
             try:
-                self._sink.apply(batch)
-                break
+                attempt()
             except Exception as exc:
-                retry = after_error(exc, attempt)
+                retry = after_error(exc, number)
                 if retry is None:
                     raise
-                attempt += 1
                 self.facts.retrying = str(exc)
                 logger.warning(
-                    "target can't take the batch, trying again", sink=self._sink_name, reason=str(exc)
+                    "batch could not be applied, trying again", sink=self._sink_name, reason=str(exc)
                 )
                 if self._stopping.wait(retry.seconds):
-                    return
-        self.facts.retrying = ""
-        self._token = batch.end
+                    return False
+            else:
+                self.facts.retrying = ""
+                return True
+        return False
+
+    def _moved_to(self, end: Lsn) -> None:
+        self._token = self._encode(end)
         self.facts.position = end
         self._moved_at = time.monotonic()
         failpoint("loop.before_release")
-        self._consumers.release(self._sink_name, end)
+        try:
+            self._consumers.release(self._sink_name, end)
+        except OSError as exc:  # the log's disk is full: the next batch says it again
+            logger.warning("log not released", sink=self._sink_name, reason=str(exc))
         failpoint("loop.after_release")
 
     def _encode(self, end: Lsn) -> str:

@@ -12,7 +12,7 @@ import sqlite3
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pgsluice.errors import LogFormatError
+from pgsluice.errors import LogFormatError, LogUnwritableError
 from pgsluice.schema.table import Column, PgType, TableVersion
 
 if TYPE_CHECKING:
@@ -62,17 +62,24 @@ class SchemaStore:
         """
         known = self._known.get(fingerprint) or self._find(fingerprint, at_least=complete)
         if known is None:
+            known = self._keep(fingerprint, describe(), complete=complete)
+        self._known[fingerprint] = known
+        return known
+
+    def _keep(self, fingerprint: bytes, version: TableVersion, *, complete: bool) -> TableVersion:
+        try:
             # Another reader may have been quicker: the first description that is good enough stays.
             self._db.execute(
                 "INSERT INTO table_version (fingerprint, complete, definition) VALUES (?, ?, ?) "
                 "ON CONFLICT (fingerprint) DO UPDATE SET complete = excluded.complete, "
                 "definition = excluded.definition WHERE excluded.complete > table_version.complete",
-                (fingerprint, complete, json.dumps(asdict(describe()))),
+                (fingerprint, complete, json.dumps(asdict(version))),
             )
-            known = self._find(fingerprint, at_least=complete)
-            assert known is not None
-        self._known[fingerprint] = known
-        return known
+        except sqlite3.OperationalError as exc:
+            raise LogUnwritableError(f"the schema store of the log can't be written: {exc}") from exc
+        kept = self._find(fingerprint, at_least=complete)
+        assert kept is not None
+        return kept
 
     def versions(self) -> list[TableVersion]:
         """Every version, oldest first."""

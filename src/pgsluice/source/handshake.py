@@ -47,16 +47,22 @@ def open_stream(options: ListenerOptions, writer: LogWriter | None) -> tuple[Rep
             slot = _usable_slot(connection, options.slot)
             meta = _agree(connection, options, server, slot)
             wal_end = _wal_end(connection)
-        if writer is None:
-            writer = LogWriter(options.log, meta, segment_bytes=options.bytes_per_segment)
-        _check_gap(options, slot, writer.end, wal_end)
+        if writer is None and read_meta(options.log) is not None:
+            writer = _open_log(options, meta)
+        start = writer.end if writer is not None else Lsn.parse(meta.start_lsn)
+        _check_gap(options, slot, start, wal_end)
         stream = replication.start(
-            connection, options.slot, options.publications, writer.end, local_only=options.origin == "none"
+            connection, options.slot, options.publications, start, local_only=options.origin == "none"
         )
     except BaseException:
         connection.close()
         raise
-    return stream, writer
+    # A new log is made when the slot is ours: another reader may have moved it until then.
+    return stream, writer or _open_log(options, meta)
+
+
+def _open_log(options: ListenerOptions, meta: LogMeta) -> LogWriter:
+    return LogWriter(options.log, meta, segment_bytes=options.bytes_per_segment)
 
 
 def _usable_slot(connection: Connection, name: str) -> SlotState:

@@ -22,7 +22,7 @@ from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.log import SEGMENT_BYTES, LogWriter
 from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.scan import MORE, OTHER, Scanner
-from pgsluice.errors import LogTooSmallError, SlotTakenError, SluiceError, SourceUnreachableError
+from pgsluice.errors import LogTooSmallError, LogUnwritableError, SlotTakenError, SluiceError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.source import replication
 from pgsluice.source.connect import connect, source_errors
@@ -370,7 +370,7 @@ class _Syncer(threading.Thread):
         with contextlib.suppress(BlockingIOError):
             os.read(self.wake, 4096)
         if self._error is not None:
-            raise SourceUnreachableError(
+            raise LogUnwritableError(
                 f"the change log could not be written: {self._error}; what it lacks is read again"
             ) from self._error
 

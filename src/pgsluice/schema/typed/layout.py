@@ -46,11 +46,6 @@ _ABOUT: Final = (
     pa.field("_untyped", TEXT_BY_NAME),
 )
 
-_SPARK_ABOUT: Final = (
-    "_op string, _lsn bigint, _seq bigint, _xid bigint, _ts timestamp, _unchanged array<string>, "
-    "_old map<string,string>, _untyped map<string,string>"
-)
-
 ABOUT: Final = {"_op": "op", "_lsn": "commit_lsn", "_seq": "seq", "_xid": "xid", "_ts": "commit_ts"}
 """Columns that are taken from the envelope as they are."""
 
@@ -78,11 +73,22 @@ def old_columns(version: TableVersion) -> tuple[int, ...]:
 
 def typed_schema(version: TableVersion, choices: SpecialValues) -> StructType:
     """The Spark schema of the table's typed rows."""
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql import types as t
 
     shapes = shapes_of(version, choices)
-    own = [StructField(c.name, spark_type(shape)) for c, shape in zip(version.columns, shapes, strict=True)]
-    return StructType([*own, *StructType.fromDDL(_SPARK_ABOUT).fields])
+    own = [t.StructField(c.name, spark_type(shape)) for c, shape in zip(version.columns, shapes, strict=True)]
+    text_by_name = t.MapType(t.StringType(), t.StringType())
+    about = {
+        "_op": t.StringType(),
+        "_lsn": t.LongType(),
+        "_seq": t.LongType(),
+        "_xid": t.LongType(),
+        "_ts": t.TimestampType(),
+        "_unchanged": t.ArrayType(t.StringType()),
+        "_old": text_by_name,
+        "_untyped": text_by_name,
+    }
+    return t.StructType([*own, *(t.StructField(name, kind) for name, kind in about.items())])
 
 
 def typed_arrow_schema(version: TableVersion, choices: SpecialValues) -> pa.Schema:

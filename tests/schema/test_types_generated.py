@@ -1,0 +1,82 @@
+"""Values made by hypothesis, through a real server and both engines."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from decimal import Decimal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pgsluice.schema.typed import SpecialValues, typed_arrow
+from tests.schema.test_types import back
+from tests.schema.typed_rows import by_columns, by_spark, declare, pinned, same, texts, version_of
+
+pytestmark = pytest.mark.spark
+
+WORDS = st.text(
+    st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12
+) | st.sampled_from(["NULL", "null", "", '"', "\\", "{}", ",", " "])
+ROWS = 20  # of an example: each is one Spark job
+
+
+def columns_of(values: st.SearchStrategy) -> st.SearchStrategy:
+    """Columns of one type."""
+    return st.lists(st.none() | values, min_size=1, max_size=ROWS)
+
+
+def array_text(items: list[str | None]) -> str:
+    """An array as SQL writes it."""
+    quoted = [
+        '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"' if item is not None else "NULL"
+        for item in items
+    ]
+    return "{" + ",".join(quoted) + "}"
+
+
+DECIMALS = st.decimals(-(10**28) + 1, 10**28 - 1, places=10).map(lambda value: format(value, "f"))
+TABLE = {
+    "int8": columns_of(st.integers(-(2**63), 2**63 - 1).map(str)),
+    "float4": columns_of(st.floats(width=32).map(repr)),
+    "float8": columns_of(st.floats().map(repr)),
+    "numeric(38,10)": columns_of(DECIMALS),
+    "date": columns_of(st.dates().map(str)),
+    "timestamp": columns_of(st.datetimes().map(str)),
+    "timestamptz": columns_of(st.datetimes(timezones=st.just(UTC)).map(str)),
+    "bytea": columns_of(st.binary(max_size=20).map(lambda value: f"\\x{value.hex()}")),
+    "text": columns_of(WORDS),
+    "text[]": columns_of(st.lists(st.none() | WORDS, max_size=4).map(array_text)),
+    "float8[]": columns_of(st.lists(st.none() | st.floats().map(repr), max_size=4).map(array_text)),
+}
+
+
+@pytest.fixture
+def table(database):
+    """A pinned connection and the version of a table with these columns."""
+    with pinned(database.url) as conn:
+        yield conn, version_of(declare(conn, list(TABLE)), list(TABLE))
+
+
+@settings(
+    max_examples=8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(columns=st.fixed_dictionaries(TABLE))
+def test_generated_values_come_back_as_they_went(spark, table, columns):
+    """Both engines agree, nothing is marked, and the server reads the typed values as the same values."""
+    conn, version = table
+    written = [texts(conn, declared, values) for declared, values in columns.items()]
+    rows = by_columns(written)
+    typed = by_spark(spark, rows, version, SpecialValues())
+    same(typed, typed_arrow(rows, version, SpecialValues()))
+    assert typed["_untyped"].null_count == len(typed)
+    for declared, column in zip(columns, written, strict=True):
+        values = typed[declared].to_pylist()
+        assert [back(conn, declared, value) for value in values[: len(column)]] == column
+
+
+def test_the_strategies_reach_the_limits():
+    """The decimals of the test above really have up to 38 digits."""
+    assert len(str(abs(Decimal(10**28 - 1)))) + 10 == 38
