@@ -28,12 +28,21 @@ NUMERIC_12_2 = ((12 << 16) | 2) + 4
 
 ODD = {
     "day": (DATE, ["infinity", "-infinity", "0044-03-15 BC", "10000-01-01", "2024-01-01", None]),
-    "local": (TIMESTAMP, ["infinity", "-infinity", "0044-03-15 12:00:00.5 BC", "10000-01-01 00:00:00", None, None]),
-    "moment": (TIMESTAMPTZ, ["infinity", "-infinity", "0044-03-15 12:00:00+00 BC", "10000-01-01 00:00:00+00", None, None]),
-    "days": (DATES, ["{infinity,2024-01-01}", "{-infinity,NULL}", "{{2024-01-01}}", "{2024-01-01}", "{}", None]),
+    "local": (
+        TIMESTAMP,
+        ["infinity", "-infinity", "0044-03-15 12:00:00.5 BC", "10000-01-01 00:00:00", None, None],
+    ),
+    "moment": (
+        TIMESTAMPTZ,
+        ["infinity", "-infinity", "0044-03-15 12:00:00+00 BC", "10000-01-01 00:00:00+00", None, None],
+    ),
+    "days": (
+        DATES,
+        ["{infinity,2024-01-01}", "{-infinity,NULL}", "{{2024-01-01}}", "{2024-01-01}", "{}", None],
+    ),
     "price": (NUMERIC, ["NaN", "1.50", None, None, None, None]),
     "tags": (TEXTS, ["{{a}}", "[2:2]={a}", "{a}", None, None, None]),
-}  # fmt: skip
+}
 
 
 def odd_version(*names: str):
@@ -48,7 +57,7 @@ def odd_rows(*names: str) -> pa.Table:
 
 
 def test_null_keeps_the_text(spark):
-    """By default the column is NULL and the text stands in _untyped; rows without such values have none there."""
+    """By default the column is NULL and the text stands in _untyped, which is NULL in all other rows."""
     version, rows = odd_version(*ODD), odd_rows(*ODD)
     typed = by_spark(spark, rows, version, SpecialValues())
     same(typed, typed_arrow(rows, version, SpecialValues()))
@@ -61,7 +70,8 @@ def test_null_keeps_the_text(spark):
 
 def test_clamp_takes_the_nearest_and_still_marks(spark):
     """Clamped values are the first or last that the column can hold, and their text is kept."""
-    version, rows = odd_version("day", "local", "moment", "days"), odd_rows("day", "local", "moment", "days")
+    names = ("day", "local", "moment", "days")
+    version, rows = odd_version(*names), odd_rows(*names)
     choices = SpecialValues(dates="clamp", timestamps="clamp")
     typed = by_spark(spark, rows, version, choices)
     same(typed, typed_arrow(rows, version, choices))
@@ -124,8 +134,8 @@ def test_stop_names_table_column_and_position(spark, name):
 MISREAD = [
     (BOOL, "true"), (INT4, "word"), (INT4, "2147483648"), (INT8, ""), (INT8, "1.5"), (FLOAT8, "1,5"),
     (DATE, "2023-02-30"), (TIMESTAMP, "2023-01-01 noon"), (TIMESTAMPTZ, "2023-01-32 00:00:00+00"),
-    (NUMERIC, "12345678901.25"), (BYTEA, "\\x0"), (BYTEA, "\\x0g"), (TEXTS, '{"a}'), (TEXTS, "{a,}"), (TEXTS, "{a"),
-    (NUMERICS, "{x.25}"),
+    (NUMERIC, "12345678901.25"), (BYTEA, "\\x0"), (BYTEA, "\\x0g"), (TEXTS, '{"a}'), (TEXTS, "{a,}"),
+    (TEXTS, "{a"), (NUMERICS, "{x.25}"),
 ]  # fmt: skip
 
 
@@ -134,10 +144,9 @@ def test_text_that_is_no_value_of_the_type_always_stops(spark, oid, text):
     """A misread row raises in both engines, whatever the choices."""
     version = version_of([resolve(oid, NUMERIC_12_2 if oid in (NUMERIC, NUMERICS) else -1)])
     rows = by_columns([[None, text]])
-    if text != "{x.25}":  # a decimal's guard asks for digits only in Arrow: there it is marked
-        with pytest.raises(UntypedValueError, match="no value of its type|no array"):
-            typed_arrow(rows, version, SpecialValues())
-    with pytest.raises(Exception, match="SLUICE-UNTYPED: public.odd.c0"):
+    with pytest.raises(UntypedValueError, match=r"public\.odd\.c0 .*(no value of its type|no array)"):
+        typed_arrow(rows, version, SpecialValues())
+    with pytest.raises(Exception, match=r"SLUICE-UNTYPED: public\.odd\.c0"):
         frame_of(spark, rows, version, SpecialValues()).collect()
 
 
@@ -154,7 +163,7 @@ def test_other_offsets_and_scales_are_marked(spark):
 
 
 def test_bytes_that_are_no_utf8_do_not_crash(spark):
-    """Rows of an SQL_ASCII database pass unchanged where they are text, and are marked or stopped elsewhere."""
+    """Rows of an SQL_ASCII database pass unchanged where they are text, else they are marked or stopped."""
     bad = pa.array([b"\xff\xfe{\xc3", None]).view(pa.string())
     for oid in (DATE, TIMESTAMP, TIMESTAMPTZ, BYTEA, TEXTS):
         assert arrow_column(bad, resolve(oid), SpecialValues()).null_count == 2
@@ -220,9 +229,9 @@ def test_the_old_row_is_whole_with_full_identity(spark):
 def test_a_row_of_another_width_is_refused(spark):
     """A row that has not the version's number of values is never typed."""
     version, rows = version_of([resolve(INT4)]), envelope([{"values": ["1", "2"]}])
-    with pytest.raises(DecodeError, match="public.odd"):
+    with pytest.raises(DecodeError, match=r"public\.odd"):
         typed_arrow(rows, version, SpecialValues())
-    with pytest.raises(Exception, match="SLUICE-DECODE: a row of public.odd"):
+    with pytest.raises(Exception, match=r"SLUICE-DECODE: a row of public\.odd"):
         frame_of(spark, rows, version, SpecialValues()).collect()
 
 

@@ -15,9 +15,8 @@ from tests.schema.typed_rows import by_columns, by_spark, declare, pinned, same,
 
 pytestmark = pytest.mark.spark
 
-WORDS = st.text(
-    st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12
-) | st.sampled_from(["NULL", "null", "", '"', "\\", "{}", ",", " "])
+LETTERS = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
+WORDS = st.text(LETTERS, max_size=12) | st.sampled_from(["NULL", "null", "", '"', "\\", "{}", ",", " "])
 ROWS = 20  # of an example: each is one Spark job
 
 
@@ -28,11 +27,12 @@ def columns_of(values: st.SearchStrategy) -> st.SearchStrategy:
 
 def array_text(items: list[str | None]) -> str:
     """An array as SQL writes it."""
-    quoted = [
-        '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"' if item is not None else "NULL"
-        for item in items
-    ]
-    return "{" + ",".join(quoted) + "}"
+    return "{" + ",".join("NULL" if item is None else quoted(item) for item in items) + "}"
+
+
+def quoted(item: str) -> str:
+    """An element of an array as SQL writes it."""
+    return '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 DECIMALS = st.decimals(-(10**28) + 1, 10**28 - 1, places=10).map(lambda value: format(value, "f"))
@@ -58,11 +58,14 @@ def table(database):
         yield conn, version_of(declare(conn, list(TABLE)), list(TABLE))
 
 
-@settings(
+SLOW = settings(
     max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+
+
+@SLOW
 @given(columns=st.fixed_dictionaries(TABLE))
 def test_generated_values_come_back_as_they_went(spark, table, columns):
     """Both engines agree, nothing is marked, and the server reads the typed values as the same values."""

@@ -4,7 +4,7 @@ What the tests of typed rows share: a table of all cases, envelopes, and values 
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 VERSION_ID = 7
 LSN = 0x1_016B3748
+COMMITTED = datetime(2024, 1, 2, 3, 4, 5, 678901, UTC)
 
 
 def pinned(url: str) -> psycopg.Connection:
@@ -73,7 +74,7 @@ def version_of(types: Sequence[PgType], names: Sequence[str] | None = None, **mo
 def envelope(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Envelopes from what differs: ``values`` and so on."""
     usual = {"commit_lsn": LSN, "end_lsn": LSN + 48, "xid": 700, "op": "I", "relation": VERSION_ID,
-             "schema": "public", "table": "odd", "commit_ts": datetime.fromisoformat("2024-01-02T03:04:05.678901+00:00")}  # fmt: skip
+             "schema": "public", "table": "odd", "commit_ts": COMMITTED}  # fmt: skip
     return pa.Table.from_pylist(
         [{**usual, "seq": i + 1, **row} for i, row in enumerate(rows)], schema=ENVELOPE
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import subprocess
@@ -69,8 +70,10 @@ def test_kills_of_the_driver_around_its_checkpoint(
     ) as captured:
         traffic = Traffic(database, chance)
         traffic.start()
-        batches = [_killed_run(captured, out, chance) for _ in range(KILLS)]
-        traffic.stop()
+        try:
+            batches = [_killed_run(captured, out, chance) for _ in range(KILLS)]
+        finally:
+            traffic.stop()
         found = _finish(captured, out, spark)
     twice = [number for number, count in found.items() if count > 1]
     missing = set(range(1, traffic.rows + 1)) - set(found)
@@ -88,15 +91,18 @@ def _killed_run(captured: Captured, out: Path, chance: random.Random) -> int:
     with subprocess.Popen(command) as driver:
         try:
             wait_until(lambda: _count(commits) >= before + 2 or driver.poll() is not None, seconds=200)
-            assert driver.poll() is None
             time.sleep(chance.random())
+            assert driver.poll() is None, "the driver ended by itself"
         finally:
-            for process in [
-                *psutil.Process(driver.pid).children(),
-                driver,
-            ]:  # the JVM, which is the driver's heart
-                process.kill()
+            _kill(driver)
     return _count(commits)
+
+
+def _kill(driver: subprocess.Popen[bytes]) -> None:
+    """End the Python half and the JVM, which is the half that writes the checkpoint, at the same moment."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for process in [*psutil.Process(driver.pid).children(), driver]:
+            process.kill()
 
 
 def _finish(captured: Captured, out: Path, spark: SparkSession) -> Counter[int]:

@@ -150,8 +150,8 @@ def test_misfit_stops(tmp_path: Path, kind: str | PgType, text: str, options: di
 
 @pytest.mark.parametrize(("kind", "text", "options", "message"), MISFITS)
 def test_misfit_as_null(tmp_path: Path, kind: str | PgType, text: str, options: dict[str, Any], message: str):
-    """With misfits: null it becomes NULL, because somebody asked for it."""
-    [(_, value)] = stored(tmp_path, kind, text, misfits="null", **options)
+    """With misfits: nullify it becomes NULL, because somebody asked for it."""
+    [(_, value)] = stored(tmp_path, kind, text, misfits="nullify", **options)
     assert value is None
 
 
@@ -160,7 +160,7 @@ def test_misfit_in_a_key_stops_always(tmp_path: Path):
     version = table("public.k", {"at": "timestamp"}, key=["at"])
     changes = Changes()
     changes.insert(version, "294276-12-31 23:59:59.999999")
-    sink = KIND.build(DuckDBConfig(path=tmp_path / "k.duckdb", misfits="null"))
+    sink = KIND.build(DuckDBConfig(path=tmp_path / "k.duckdb", misfits="nullify"))
     sink.open(SinkContext("p", tmp_path))
     with pytest.raises(TargetSchemaError, match="'at'"):
         sink.apply(changes.batch(start=None, end="one"))

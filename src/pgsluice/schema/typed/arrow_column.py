@@ -87,9 +87,10 @@ def _fits(values: pa.Array, shape: Shape) -> pa.BooleanArray | None:
             return pc.and_not(_has_short_year(values), pc.ends_with(values, "BC"))
         case "timestamptz":  # sessions are pinned to UTC: another offset is not ours to interpret
             return pc.and_(_has_short_year(values), pc.ends_with(values, "+00"))
+        case "decimal" if shape.scale > 0:  # as many digits as declared
+            return pc.match_substring_regex(values, rf"(?s)\..{{{shape.scale}}}$")
         case "decimal":
-            fraction = rf"\.[0-9]{{{shape.scale}}}" if shape.scale else ""
-            return pc.match_substring_regex(values, rf"^-?[0-9]+{fraction}$")
+            return pc.invert(pc.match_substring_regex(values, r"\.|^NaN$|^-?Infinity$"))
         case "bytea":
             return pc.starts_with(values, "\\x")
         case _:

@@ -29,7 +29,7 @@ class DuckDBConfig(BaseModel):
         description="Array columns: PostgreSQL's text, which holds any array, or a DuckDB list, which holds "
         "one-dimensional arrays only",
     )
-    misfits: Literal["stop", "null"] = Field(
+    misfits: Literal["stop", "nullify"] = Field(
         "stop",
         description="A value that its DuckDB type can't hold (NaN in a decimal, a timestamp after the year "
         "294246): stop with an error, or write NULL",

@@ -58,7 +58,7 @@ def _described(table: TargetTable, index: int, count: int, example: str) -> Targ
         f"{count} value{'s' if count > 1 else ''}{shown} of the column {column.name!r} of "
         f"{table.version.qualified}, {display_name(source.type)} in PostgreSQL, can't be held by DuckDB's "
         f"{column.type.name}",
-        remedy="Alter the column in the DuckDB file to VARCHAR, which keeps the text, or set misfits: null",
+        remedy="Alter the DuckDB column to VARCHAR, which keeps the text, or set misfits: nullify",
         table=table.version.qualified,
         column=column.name,
     )

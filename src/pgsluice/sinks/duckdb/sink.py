@@ -13,6 +13,7 @@ reply was lost is recognised by its token.
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pgsluice.observability.failpoints import failpoint
+from pgsluice.sinks.duckdb.config import DuckDBConfig
 from pgsluice.sinks.duckdb.failures import translated
 from pgsluice.sinks.duckdb.merge import Merge
 from pgsluice.sinks.duckdb.misfits import misfit
@@ -32,14 +34,18 @@ if TYPE_CHECKING:
 
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Batch, DataStep, SinkContext
-    from pgsluice.sinks.duckdb.config import DuckDBConfig
 
 
 class DuckDBSink:
-    """Writes tables to a DuckDB file. See the module's text for what it promises."""
+    """
+    Writes tables to a DuckDB file. See the module's text for what it promises.
 
-    def __init__(self, config: DuckDBConfig) -> None:
-        self._config = config
+    Args:
+        target: the file, or all options.
+    """
+
+    def __init__(self, target: DuckDBConfig | str | Path) -> None:
+        self._config = target if isinstance(target, DuckDBConfig) else DuckDBConfig(path=Path(target))
         self._connection: Any = None
         self._tables: Tables
         self._merge: Merge
@@ -83,7 +89,7 @@ class DuckDBSink:
         if self._config.memory_limit is not None:
             connection.execute(f"SET memory_limit = '{self._config.memory_limit}'")
         self._tables = Tables(connection, lists=self._config.arrays == "list")
-        self._merge = Merge(connection, misfits_to_null=self._config.misfits == "null")
+        self._merge = Merge(connection, misfits_to_null=self._config.misfits == "nullify")
         self._connection = connection
 
     @contextmanager
