@@ -33,7 +33,9 @@ def _run(name: str, options: Options) -> int:
         return 2
     machine = report.this_machine(**group.versions())
     started = time.monotonic()
-    _say(f"{name}: {options.rows:,} rows, {options.repetitions} repetitions, load before {machine.load_before}")
+    _say(
+        f"{name}: {options.rows:,} rows, {options.repetitions} repetitions, load before {machine.load_before}"
+    )
     _say(report.heading())
     figures: list[Figure] = []
     for figure in group.measure(options):

@@ -66,9 +66,7 @@ def line(figure: Figure) -> str:
     ratio = "-" if figure.ratio is None else f"{figure.ratio:.2f}x"
     cpu = f"{figure.usage.cpu:.2f}" if figure.usage.cpu_seconds else "-"
     peak = f"{figure.usage.peak / MIB:.0f}" if figure.usage.peak_bytes else "-"
-    return _columns(
-        (figure.name, measured, ratio, figure.bar_text, figure.verdict, cpu, peak, figure.note)
-    )
+    return _columns((figure.name, measured, ratio, figure.bar_text, figure.verdict, cpu, peak, figure.note))
 
 
 def usage_lines(figure: Figure) -> list[str]:

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _walk(wire: npt.NDArray[np.uint8], size: int, wanted: int) -> tuple[int, int, int]:
+def _walk(wire: npt.NDArray[np.uint8], size: int, wanted: int) -> tuple[Any, Any, Any]:
     """Bytes of whole messages, changes among them, and the end of the commit behind the last wanted one."""
-    at = changes = 0
+    at = np.int64(0)
+    changes = 0
     while at + 5 <= size:
         length = (
             (np.int64(wire[at + 1]) << 24)

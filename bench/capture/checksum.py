@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _TEXTS: Final = "id, quantity, sku, description, price"
 _IN_POSTGRES: Final = f"""
     SELECT count(*), sum(('x' || substr(md5(concat_ws('|', {_TEXTS},
-        (extract(epoch FROM changed_at) * 1000000)::int8, active::int, (score * 8)::int8)), 1, 15))::bit(60)::int8)
+        (extract(epoch FROM changed_at) * 1000000)::int8, active::int, (score * 8)::int8)),
+        1, 15))::bit(60)::int8)
     FROM {{}}"""
 _IN_DUCKDB: Final = f"""
     SELECT count(*), sum(('0x' || substr(md5(concat_ws('|', {_TEXTS},

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -20,10 +21,14 @@ _INSERT = """
                            now(), true, 0.5)"""
 
 
+def insert_row(connection: psycopg.Connection[Any], table: str, key: int, quantity: int) -> None:
+    """One row, one transaction."""
+    connection.execute(sql.SQL(_INSERT).format(sql.Identifier(table)), (key, quantity))
+
+
 def commit_rows(url: str, table: str, first: int, count: int, pause: float) -> list[float]:
     """Insert rows one by one, ``pause`` seconds apart; every tenth has the quantity 0."""
     with psycopg.connect(url, autocommit=True) as connection:
-        insert = sql.SQL(_INSERT).format(sql.Identifier(table))
         connection.execute("SELECT 1")
         sys.stdout.write("ready\n")
         sys.stdout.flush()
@@ -33,7 +38,7 @@ def commit_rows(url: str, table: str, first: int, count: int, pause: float) -> l
         for key in range(first, first + count):
             due += pause
             time.sleep(max(0.0, due - time.monotonic()))
-            connection.execute(insert, (key, key % 10))
+            insert_row(connection, table, key, key % 10)
             moments.append(time.monotonic())
     return moments
 

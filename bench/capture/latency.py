@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from bench.capture.arrivals import Arrivals, TimedMemorySink, tail_lines
+from bench.capture.commits import insert_row
 from bench.capture.modifiers import DOUBLED_PRICE, PLAIN_PRICE, keep_sold, reprice
 from bench.capture.route import listening, make_loop
 from bench.capture.scene import ROOT, DataSet
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pgsluice.pipeline.loop import SinkLoop
 
 _COMMITS: Final = 250
-_WARM_COMMITS: Final = 100
+_WARM_COMMITS: Final = 60  # one at a time: as many batches, so that the JVM has compiled the way
 _PAUSE: Final = 0.02
 _WARM_JOBS, _JOBS = 20, 50
 _PATIENCE: Final = 30.0
@@ -74,16 +75,14 @@ class _Place:
         with self._listening() as log:
             sink = TimedMemorySink()
             with _running(make_loop(self._scene, sink, log, chain=chain)):
-                self._commit_and_wait(sink.arrivals, _WARM_COMMITS, chain)
-                sink.arrivals.clear()
+                self._warm(sink.arrivals)
                 committed, kept = self._commit_and_wait(sink.arrivals, _COMMITS, chain)
         return _latencies(committed, sink.arrivals, kept, DOUBLED_PRICE if chain else PLAIN_PRICE)
 
     def to_tail(self) -> list[float]:
         """Milliseconds of each row from its commit to the line that ``pgsluice tail`` prints."""
         with self._listening() as log, tail_lines(self._data.url, log.parent) as arrivals:
-            self._commit_and_wait(arrivals, _WARM_COMMITS, Chain())
-            arrivals.clear()
+            self._warm(arrivals)
             committed, kept = self._commit_and_wait(arrivals, _COMMITS, Chain())
         return _latencies(committed, arrivals, kept, PLAIN_PRICE)
 
@@ -99,6 +98,16 @@ class _Place:
                     yield log
         finally:
             self._scene.drop_slot(slot)
+
+    def _warm(self, arrivals: Arrivals) -> None:
+        """Rows one after the other, each waited for, then forgotten."""
+        with self._scene.connect() as connection:
+            for _ in range(_WARM_COMMITS):
+                (key,) = self._keys(1)
+                self._next_key += 1
+                insert_row(connection, self._data.table, key, 1)
+                arrivals.wait_for([key], _PATIENCE)
+        arrivals.clear()
 
     def _commit_and_wait(
         self, arrivals: Arrivals, count: int, chain: Chain
@@ -149,9 +158,7 @@ def _running(loop: SinkLoop) -> Iterator[None]:
             raise loop.error
 
 
-def _latencies(
-    committed: dict[int, float], arrivals: Arrivals, kept: list[int], price: str
-) -> list[float]:
+def _latencies(committed: dict[int, float], arrivals: Arrivals, kept: list[int], price: str) -> list[float]:
     found = arrivals.rows()
     if sorted(found) != kept:
         raise WrongResultError(f"{len(found)} rows arrived instead of {len(kept)}")

@@ -47,9 +47,8 @@ def listen(scene: Scene, data: DataSet, end: Lsn, *, url: str | None = None) -> 
     """One run of the listener; the log is compared with the source afterwards."""
     with scene.slot_of(data) as slot, scene.scratch() as directory:
         log = directory / "log"
-        with listening(data, slot, log, url=url) as started:
-            with Watch({"listener": started.pid}) as watch:
-                moment = wait_for_log(log, end)
+        with listening(data, slot, log, url=url) as started, Watch({"listener": started.pid}) as watch:
+            moment = wait_for_log(log, end)
         data.checksum.require(log_checksum(log, end), "the log")
     return Sample(data.changes / (moment - started.since), watch.usage())
 

@@ -18,7 +18,7 @@ COLUMNS: Final = ("id", "quantity", "sku", "description", "price", "changed_at",
 class TypedNoopSink:
     """Writes the eight typed columns of each batch to Spark's ``noop``."""
 
-    def open(self, context: SinkContext) -> str | None:  # noqa: ARG002 - the contract's
+    def open(self, context: SinkContext) -> str | None:
         """Nothing is kept, so nothing is held."""
         return None
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 import psutil
 
 from bench.capture.checksum import Checksum, envelope_checksum
-from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.reader import LogReader
 from pgsluice.errors import SluiceError
 from pgsluice.modifiers.chain import Chain
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from bench.capture.scene import DataSet, Scene
+    from pgsluice.changelog.position import Lsn
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Sink
     from pgsluice.source.relations import DecodableRange
@@ -157,7 +157,7 @@ def log_checksum(log: Path, end: Lsn) -> Checksum:
 def spark_process() -> int:
     """The process id of the JVM, whose descendants are the Python workers."""
     children = psutil.Process(os.getpid()).children()
-    return next(child.pid for child in children if child.name() == "java")
+    return int(next(child.pid for child in children if child.name() == "java"))
 
 
 def _wait_for_stream(listener: ListenerProcess, log: Path) -> float:

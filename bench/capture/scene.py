@@ -160,9 +160,7 @@ class Scene:
         """A superuser's connection in autocommit."""
         return psycopg.connect(self.url, autocommit=True)
 
-    def _data_set(
-        self, connection: psycopg.Connection[Any], table: str, slot: str, changes: int
-    ) -> DataSet:
+    def _data_set(self, connection: psycopg.Connection[Any], table: str, slot: str, changes: int) -> DataSet:
         return DataSet(self.url, table, table, slot, changes, source_checksum(connection, table))
 
 

@@ -1,84 +1,153 @@
 """
 Figure 2: log -> Spark -> ``noop`` with eight typed columns, and slot -> log -> Spark -> ``noop``.
 
-Both take the way of a pipeline: a sink's loop over the log, one job per batch. Spark and its workers are
-warm when the clock starts. The rows are compared afterwards, by a job over the same frames.
+Each in two ways: the loop of a pipeline (one job per batch, rows typed by the JVM), and the data source
+that Spark users call (rows typed in its tasks). Spark and its workers are warm when the clock starts. The
+rows are compared afterwards, by jobs over the same frames.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from typing import TYPE_CHECKING, Final
 
 from bench.capture import bare
 from bench.capture.checksum import Checksum, spark_checksum
-from bench.capture.noop import COLUMNS, TypedNoopSink
+from bench.capture.noop import COLUMNS, TypedNoopSink, throw_away
 from bench.capture.route import carry, listening, slices, spark_process, wait_for_log
-from bench.harness import Bar, Sample, figure
+from bench.harness import Bar, Sample, WrongResultError, figure
 from bench.watch import Watch
+from pgsluice.changelog.position import Lsn
 from pgsluice.schema.typed.choices import SpecialValues
 from pgsluice.schema.typed.spark_rows import typed_frame
 from pgsluice.source.tasks import envelope_frame
+from pgsluice.spark import register
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from bench.capture.scene import DataSet, Scene
     from bench.harness import Figure
-    from pgsluice.changelog.position import Lsn
 
 _FROM_LOG: Final = Bar(1.5)
 _FROM_SLOT: Final = Bar(0.75)
+_WARM_RUNS: Final = 8
+_PATIENCE: Final = 300.0
 
 
 def measure(scene: Scene) -> Iterator[Figure]:
-    """Both figures, in turn with the bare loop."""
-    warm(scene)
+    """All four, in turn with the bare loop."""
+    _warm(scene)
     data = scene.inserts
     end = bare.end_of(scene, data)
-    bulk, from_log, from_slot = [], [], []
+    bulk, log_loop, log_source, slot_loop, slot_source = [], [], [], [], []
     for _ in range(scene.options.repetitions):
         bulk.append(bare.bulk(scene, data))
         with scene.slot_of(data) as slot, scene.scratch() as directory:
-            log = directory / "log"
-            from_slot.append(_slot_to_noop(scene, data, slot, log, end))
-            from_log.append(_log_to_noop(scene, data, log, end))
-            data.checksum.require(_typed_checksum(scene, log, end), "the typed frame")
-    yield figure("log -> Spark -> typed noop", "rows/s", from_log, reference=bulk, bar=_FROM_LOG)
-    yield figure("slot -> Spark -> typed noop", "rows/s", from_slot, reference=bulk, bar=_FROM_SLOT)
+            slot_loop.append(_slot_to_loop(scene, data, slot, directory / "log", end))
+            log_loop.append(_log_to_loop(scene, data, directory / "log", end))
+            log_source.append(_log_to_source(scene, data, directory / "log"))
+        with scene.slot_of(data) as slot, scene.scratch() as directory:
+            slot_source.append(_slot_to_source(scene, data, slot, directory / "log", end))
+    yield figure("log -> Spark -> noop: loop", "rows/s", log_loop, reference=bulk, bar=_FROM_LOG)
+    yield figure("log -> Spark -> noop: spark.read", "rows/s", log_source, reference=bulk, bar=_FROM_LOG)
+    yield figure("slot -> Spark -> noop: loop", "rows/s", slot_loop, reference=bulk, bar=_FROM_SLOT)
+    yield figure("slot -> Spark -> noop: readStream", "rows/s", slot_source, reference=bulk, bar=_FROM_SLOT)
 
 
-def warm(scene: Scene) -> None:
+def _warm(scene: Scene) -> None:
     """Start Spark and its workers, and let the JVM compile what is measured."""
+    register(scene.spark.get())
     data = scene.warm_up
     end = bare.end_of(scene, data)
     with scene.slot_of(data) as slot, scene.scratch() as directory:
         log = directory / "log"
         with listening(data, slot, log):
             wait_for_log(log, end)
-        for number in range(8):
-            carry(scene, TypedNoopSink(), log, end, name=f"warm{number}")
+            _stream(scene, log, data, end)
+        for number in range(_WARM_RUNS):
+            _loop(scene, log, end, name=f"warm{number}")
+            throw_away(_source(scene, log, data))
 
 
-def _slot_to_noop(scene: Scene, data: DataSet, slot: str, log: Path, end: Lsn) -> Sample:
+def _slot_to_loop(scene: Scene, data: DataSet, slot: str, log: Path, end: Lsn) -> Sample:
+    return _from_slot(data, slot, log, lambda: _loop(scene, log, end))
+
+
+def _slot_to_source(scene: Scene, data: DataSet, slot: str, log: Path, end: Lsn) -> Sample:
+    sample = _from_slot(data, slot, log, lambda: _stream(scene, log, data, end))
+    data.checksum.require(spark_checksum(_source(scene, log, data)), "the source's frame")
+    return sample
+
+
+def _log_to_loop(scene: Scene, data: DataSet, log: Path, end: Lsn) -> Sample:
+    sample = _from_log(data, lambda: _loop(scene, log, end, name="again"))
+    data.checksum.require(_loop_checksum(scene, log, end), "the loop's frames")
+    return sample
+
+
+def _log_to_source(scene: Scene, data: DataSet, log: Path) -> Sample:
+    sample = _from_log(data, lambda: throw_away(_source(scene, log, data)))
+    data.checksum.require(spark_checksum(_source(scene, log, data)), "the source's frame")
+    return sample
+
+
+def _from_slot(data: DataSet, slot: str, log: Path, work: Callable[[], float]) -> Sample:
     with listening(data, slot, log) as started:
         roles = {"listener": started.pid, "driver": os.getpid(), "spark": spark_process()}
         with Watch(roles, alone=("driver",)) as watch:
-            moment = carry(scene, TypedNoopSink(), log, end)
+            moment = work()
     return Sample(data.changes / (moment - started.since), watch.usage())
 
 
-def _log_to_noop(scene: Scene, data: DataSet, log: Path, end: Lsn) -> Sample:
-    roles = {"driver": os.getpid(), "spark": spark_process()}
-    with Watch(roles, alone=("driver",)) as watch:
+def _from_log(data: DataSet, work: Callable[[], float | None]) -> Sample:
+    with Watch({"driver": os.getpid(), "spark": spark_process()}, alone=("driver",)) as watch:
         started = time.monotonic()
-        moment = carry(scene, TypedNoopSink(), log, end, name="again")
+        moment = work() or time.monotonic()
     return Sample(data.changes / (moment - started), watch.usage())
 
 
-def _typed_checksum(scene: Scene, log: Path, end: Lsn) -> Checksum:
+def _loop(scene: Scene, log: Path, end: Lsn, *, name: str = "target") -> float:
+    return carry(scene, TypedNoopSink(), log, end, name=name)
+
+
+def _source(scene: Scene, log: Path, data: DataSet) -> DataFrame:
+    reader = scene.spark.get().read.format("pgsluice").option("log", str(log))
+    return reader.option("table", f"public.{data.table}").load().select(*COLUMNS)
+
+
+def _stream(scene: Scene, log: Path, data: DataSet, end: Lsn) -> float:
+    """A streaming query until it has read everything up to ``end``; gives the moment."""
+    reader = scene.spark.get().readStream.format("pgsluice").option("log", str(log))
+    frame = reader.option("table", f"public.{data.table}").load().select(*COLUMNS)
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(log.parent / "checkpoint"))
+    query = writer.start()
+    try:
+        deadline = time.monotonic() + _PATIENCE
+        while not _has_read(query, end):
+            if time.monotonic() > deadline:
+                raise WrongResultError(f"the streaming query did not reach {end}")
+            time.sleep(0.005)
+        return time.monotonic()
+    finally:
+        query.stop()
+
+
+def _has_read(query: StreamingQuery, end: Lsn) -> bool:
+    if error := query.exception():
+        raise error
+    progress = query.lastProgress
+    found = progress["sources"][0]["endOffset"] if progress else None
+    return found is not None and Lsn.parse(json.loads(found)["lsn"]) >= end
+
+
+def _loop_checksum(scene: Scene, log: Path, end: Lsn) -> Checksum:
     rows = total = 0
     for parts, tables in slices(log, end):
         (version,) = tables.values()

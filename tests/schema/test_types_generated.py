@@ -6,14 +6,12 @@ from datetime import UTC
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pgsluice.schema.typed import SpecialValues, typed_arrow
 from tests.schema.test_types import back
 from tests.schema.typed_rows import by_columns, by_spark, declare, pinned, same, texts, version_of
-
-pytestmark = pytest.mark.spark
 
 LETTERS = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 WORDS = st.text(LETTERS, max_size=12) | st.sampled_from(["NULL", "null", "", '"', "\\", "{}", ",", " "])
@@ -58,26 +56,45 @@ def table(database):
         yield conn, version_of(declare(conn, list(TABLE)), list(TABLE))
 
 
-SLOW = settings(
-    max_examples=8,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+def check(conn, version, columns, typed) -> None:
+    """Nothing is marked, and the server reads the typed values as the values that it wrote."""
+    assert typed["_untyped"].null_count == len(typed)
+    for declared, column in columns.items():
+        values = typed[declared].to_pylist()[: len(column)]
+        assert [back(conn, declared, value) for value in values] == column
 
 
-@SLOW
+def written(conn, columns) -> dict[str, list[str | None]]:
+    """The columns as PostgreSQL writes them."""
+    return {declared: texts(conn, declared, columns[declared]) for declared in TABLE}
+
+
+QUIET = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+}
+
+
+@settings(max_examples=30, **QUIET)
 @given(columns=st.fixed_dictionaries(TABLE))
-def test_generated_values_come_back_as_they_went(spark, table, columns):
-    """Both engines agree, nothing is marked, and the server reads the typed values as the same values."""
+def test_generated_values_come_back_from_arrow_as_they_went(table, columns):
+    """Arrow's typed values are the server's, for values that nobody thought of."""
     conn, version = table
-    written = [texts(conn, declared, values) for declared, values in columns.items()]
-    rows = by_columns(written)
+    columns = written(conn, columns)
+    check(conn, version, columns, typed_arrow(by_columns(list(columns.values())), version, SpecialValues()))
+
+
+@pytest.mark.spark
+@settings(max_examples=4, phases=[Phase.generate], **QUIET)  # each example is a Spark job
+@given(columns=st.fixed_dictionaries(TABLE))
+def test_generated_values_come_back_from_spark_as_they_went(spark, table, columns):
+    """Spark's typed values are the server's, and the same as Arrow's."""
+    conn, version = table
+    columns = written(conn, columns)
+    rows = by_columns(list(columns.values()))
     typed = by_spark(spark, rows, version, SpecialValues())
     same(typed, typed_arrow(rows, version, SpecialValues()))
-    assert typed["_untyped"].null_count == len(typed)
-    for declared, column in zip(columns, written, strict=True):
-        values = typed[declared].to_pylist()
-        assert [back(conn, declared, value) for value in values[: len(column)]] == column
+    check(conn, version, columns, typed)
 
 
 def test_the_strategies_reach_the_limits():

@@ -46,6 +46,7 @@ _REPLY_SECONDS: Final = 1.0  # how often an idle server is asked how far it has 
 _WATERMARK_SECONDS: Final = 1.0  # how often an idle stream's position is made durable
 _CHORES_SECONDS: Final = 0.5
 _UNSYNCED_BYTES: Final = 8 << 20  # of one open transaction before the disk is asked to take it
+_MEASURE_BYTES: Final = 1 << 20  # at least, between two looks at a log that grows fast
 _LOW_WATER: Final = 0.8  # of max_bytes: where a full log is read into again
 _TAKEN_SECONDS: Final = 5.0  # an earlier run's walsender may need a moment to see that it is gone
 _BACKOFF: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -252,6 +253,8 @@ class _Session:
         self._scanner = listener.scanner
         self._syncer = _Syncer(writer)
         self._unsynced = 0
+        self._unmeasured = 0  # bytes since the log's size was last looked at
+        self._measure_bytes = max(listener.options.max_bytes // 16, _MEASURE_BYTES)
         self._confirmed = Lsn(0)
         self._watermark = Lsn(0)
         now = time.monotonic()
@@ -282,6 +285,7 @@ class _Session:
             if len(scanned.frames):
                 self._writer.append(scanned, self._scanner)
                 self._unsynced += len(scanned.frames)
+                self._unmeasured += len(scanned.frames)
             self._stream.consume(scanned.consumed)
             if scanned.reason == OTHER:
                 before = self._stream.size
@@ -306,8 +310,9 @@ class _Session:
         if now - self._asked_at >= _REPLY_SECONDS:
             self._asked_at = now
             self._feedback(ask_reply=True)
-        if now - self._chores_at >= _CHORES_SECONDS:
+        if now - self._chores_at >= _CHORES_SECONDS or self._unmeasured >= self._measure_bytes:
             self._chores_at = now
+            self._unmeasured = 0
             self._listener.chores(
                 durable=str(self._writer.end),
                 confirmed=str(self._confirmed),

@@ -82,9 +82,12 @@ class PostgresSource:
         """Make or compare what a pipeline needs on the server; gives its record there."""
         if self._init:
             self._report(self.init(name))
-        else:
-            for done in refresh(self.url, name):
-                logger.info("publication kept up to date", change=done)
+        self._record(name)  # a publication that others have changed is found before we change it
+        for done in refresh(self.url, name):
+            logger.info("publication kept up to date", change=done)
+        return self._record(name)
+
+    def _record(self, name: str) -> PipelineRecord:
         with source_errors(self.url, "read the pipeline's record"), connect(self.url) as connection:
             return require_pipeline(connection, name)
 

@@ -41,7 +41,7 @@ def element_texts(values: pa.Array) -> tuple[pa.ListArray, pa.BooleanArray | Non
 
     NULL for an array of more dimensions or another lower bound.
     """
-    known = pc.fill_null(values, _NOT_FLAT)
+    known = pc.fill_null(_readable(values), _NOT_FLAT)
     offsets, data = _views(known)
     most = int(np.count_nonzero(data == _COMMA)) + len(known)
     ends, taken = np.zeros(most + 1, np.int32), np.zeros(len(data), np.uint8)
@@ -60,6 +60,23 @@ def element_texts(values: pa.Array) -> tuple[pa.ListArray, pa.BooleanArray | Non
         pa.array(lists), elements, mask=pa.array(is_odd) if is_odd.any() else None
     )
     return arrays, pa.array(kinds == _MISREAD) if (kinds == _MISREAD).any() else None
+
+
+def _readable(values: pa.Array) -> pa.Array:
+    # Java can't take text apart that is no UTF-8, so here it is not done either.
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return pc.if_else(pa.array([_is_utf8(value) for value in values.view(pa.binary())]), values, _NULL)
+    return values
+
+
+def _is_utf8(value: pa.BinaryScalar) -> bool:
+    try:
+        (value.as_py() or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _views(texts: pa.Array) -> tuple[Ints, Bytes]:

@@ -27,8 +27,8 @@ _ELEMENT: Final = '"[^"]*+"|[^,"{}]++'
 
 
 def is_flat(value: Column) -> Column:
-    """Whether the array has one dimension that begins at 1, or no elements."""
-    return value.startswith("{") & ~value.startswith("{{")
+    """Whether it has one dimension that begins at 1, or no elements, and is text that Java can read."""
+    return value.startswith("{") & ~value.startswith("{{") & F.is_valid_utf8(value)
 
 
 def element_texts(value: Column) -> Column:
