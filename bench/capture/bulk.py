@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _walk(wire: npt.NDArray[np.uint8], size: int, wanted: int) -> tuple[Any, Any, Any]:
     """Bytes of whole messages, changes among them, and the end of the commit behind the last wanted one."""
     at = np.int64(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import random
+import sys
 import tempfile
 import threading
 import time
@@ -17,6 +18,7 @@ from pgsluice.cli.output import print_text
 from pgsluice.cli.settings import settings
 from pgsluice.cli.signals import stopped_by_signals
 from pgsluice.errors import NotInstalledError
+from pgsluice.observability import logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +35,10 @@ def demo(
 ) -> None:
     """Start a database of our own with live traffic, replicate it into DuckDB, and compare every table."""
     _require_parts()
-    quiet = settings(context).quiet
+    shared = settings(context)
+    quiet = shared.quiet
+    if not shared.debug:
+        logs.configure("warn", shared.log_format, shared.color(sys.stderr))  # the demo speaks for itself
     chosen = random.randrange(10**6) if seed is None else seed  # noqa: S311 - of a demo's traffic
     with tempfile.TemporaryDirectory(prefix="pgsluice-demo-", ignore_cleanup_errors=True) as scratch:
         place = Path(scratch)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pgsluice.changelog.position import Lsn
+from pgsluice.errors import NotInitializedError
 from pgsluice.source.connect import Connection, connect, source_errors
 from pgsluice.source.install import InitOptions, InitReport, init, refresh
 from pgsluice.source.listener import Confirm, ListenerOptions, Origin
@@ -80,9 +81,12 @@ class PostgresSource:
 
     def prepare(self, name: str) -> PipelineRecord:
         """Make or compare what a pipeline needs on the server; gives its record there."""
-        if self._init:
+        try:
+            self._record(name)  # a publication that others have changed is found before we change it
+        except NotInitializedError:
+            if not self._init:
+                raise
             self._report(self.init(name))
-        self._record(name)  # a publication that others have changed is found before we change it
         for done in refresh(self.url, name):
             logger.info("publication kept up to date", change=done)
         return self._record(name)

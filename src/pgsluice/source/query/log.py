@@ -9,7 +9,6 @@ busy with one batch for hours) and looks after the listener.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -22,8 +21,7 @@ from pgsluice.source.query.bounded import NO_END, UNLIMITED, BoundedReader
 from pgsluice.source.query.listening import SourceListener
 from pgsluice.source.query.opening import relations_of, typed_table
 from pgsluice.source.query.options import EARLIEST, LATEST
-from pgsluice.source.query.partition import LogPartition, gather
-from pgsluice.source.query.table import fitting_versions, names_table
+from pgsluice.source.query.planning import in_ranges, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pgsluice.source.query.options import ReadOptions
+    from pgsluice.source.query.partition import LogPartition
 
-RANGE_BYTES: Final = 1 << 20  # of log that a task decodes at a time
 _TICK_SECONDS: Final = 5.0
 _CATCH_UP_SECONDS: Final = 10.0  # for a log that lost its tail in a power cut to be read from the slot again
 _WAIT_SECONDS: Final = 0.2
@@ -101,15 +99,10 @@ class QueryLog:
         with _log_there(self._options):
             self._hold(start)
             self._wait_for(end)
-            slice_ = self._reader.between(start, end, range_bytes=RANGE_BYTES)
+            slice_ = in_ranges(self._reader, start, end, self._options)
             if slice_ is None or slice_.end != end:
                 raise self._gap(end)
-            parts, versions = self._relations.resolve(slice_.ranges)
-            if self._table is not None:
-                parts = [part for part in parts if names_table(part)]
-                versions = fitting_versions(versions, self._columns, self._options.special)
-            count = self._options.partitions or 2 * (os.cpu_count() or 1)
-            return gather(parts, count, versions if self._table is not None else {}, self._options.special)
+            return tasks(slice_, self._relations, self._columns, self._options)
 
     def release(self, lsn: Lsn) -> None:
         """Let go of everything up to ``lsn``: the query has it in its checkpoint."""

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from pgsluice.schema.typed.choices import SpecialValues
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
@@ -28,22 +28,6 @@ class LogPartition(InputPartition):
     parts: tuple[DecodableRange, ...]
     versions: Mapping[int, TableVersion] = field(default_factory=dict)  # of a typed table
     special: SpecialValues = field(default_factory=SpecialValues)
-
-
-def gather(
-    parts: Sequence[DecodableRange], count: int, versions: Mapping[int, TableVersion], special: SpecialValues
-) -> list[LogPartition]:
-    """The ranges in at most ``count`` partitions of about the same size, in their order."""
-    sizes = [part.range.end - part.range.start for part in parts]
-    share = sum(sizes) / max(count, 1)
-    groups: list[list[DecodableRange]] = []
-    taken = 0
-    for part, size in zip(parts, sizes, strict=True):
-        if not groups or taken >= len(groups) * share:
-            groups.append([])
-        groups[-1].append(part)
-        taken += size
-    return [LogPartition(tuple(group), versions, special) for group in groups]
 
 
 def rows(partition: LogPartition) -> Iterator[pa.RecordBatch]:

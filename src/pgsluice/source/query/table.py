@@ -120,13 +120,6 @@ def names_table(part: DecodableRange) -> bool:
     return any(relation.version != UNWANTED for relation in part.relations)
 
 
-def fitting_versions(
-    versions: Mapping[int, TableVersion], columns: pa.Schema, special: SpecialValues
-) -> dict[int, TableVersion]:
-    """The versions whose rows have these columns."""
-    return {number: v for number, v in versions.items() if typed_arrow_schema(v, special) == columns}
-
-
 def _last_named(parts: list[DecodableRange], versions: Mapping[int, TableVersion]) -> TableVersion | None:
     named = (r.version for part in reversed(parts) for r in reversed(part.relations) if r.version != UNWANTED)
     return next((versions[number] for number in named), None)

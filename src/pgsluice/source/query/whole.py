@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import TableChangedError
 from pgsluice.schema.store import SchemaStore
-from pgsluice.source.query.bounded import BoundedReader
+from pgsluice.source.query.bounded import NO_END, BoundedReader
 from pgsluice.source.query.opening import relations_of, start_of, typed_table
-from pgsluice.source.query.partition import LogPartition, gather
-from pgsluice.source.query.table import fitting_versions, names_table
+from pgsluice.source.query.planning import in_ranges, tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from pgsluice.source.query.options import ReadOptions
+    from pgsluice.source.query.partition import LogPartition
 
 
 def whole_log(options: ReadOptions, columns: pa.Schema) -> list[LogPartition]:
@@ -24,21 +23,16 @@ def whole_log(options: ReadOptions, columns: pa.Schema) -> list[LogPartition]:
     store = SchemaStore(options.log / "schema.db")
     try:
         relations = relations_of(options, None, store)
-        slice_ = reader.between(start_of(options, reader))
+        slice_ = in_ranges(reader, start_of(options, reader), NO_END, options)
         if slice_ is None:
             return []
-        parts, versions = relations.resolve(slice_.ranges)
-        count = max(2 * (os.cpu_count() or 1), len(parts) // 64)
         table = typed_table(options, reader, relations)
-        if table is None:
-            return gather(parts, count, {}, options.special)
-        if (end := table.end_of_layout(slice_, columns)) < slice_.end:
+        if table is not None and (end := table.end_of_layout(slice_, columns)) < slice_.end:
             raise TableChangedError(
                 f"the log has rows of {'.'.join(options.table or ())} with other columns after {end}",
                 remedy="Stream it, which stops at the change, or leave the option table out",
                 lsn=str(end),
             )
-        fitting = fitting_versions(versions, columns, options.special)
-        return gather([part for part in parts if names_table(part)], count, fitting, options.special)
+        return tasks(slice_, relations, columns, options)
     finally:
         store.close()
