@@ -55,15 +55,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pytest.param((name, way), id=f"{name}-{way}", marks=_marks(target, way))
         for name, target in TARGETS.items()
         for way in WAYS
-        if way in ways
-        and all(getattr(target, attribute) == value for attribute, value in limits.items())
+        if way in ways and all(getattr(target, attribute) == value for attribute, value in limits.items())
     ]
     metafunc.parametrize("run", chosen, indirect=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker of this folder."""
-    config.addinivalue_line("markers", "only(holds=, guarantee=, ways=): run for sinks of this kind, and by these ways, only")
+    config.addinivalue_line(
+        "markers", "only(holds=, guarantee=, ways=): run for sinks of this kind, and by these ways, only"
+    )
 
 
 def _marks(target: type[Target], way: str) -> list[pytest.MarkDecorator]:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from pgsluice.errors import UntypedValueError
 from pgsluice.schema.typed.limits import HIGHEST, LOWEST
 from pgsluice.schema.typed.shape import Shape, shape_of, spark_type
-from pgsluice.schema.typed.spark_array import element_texts, is_flat, let
+from pgsluice.schema.typed.spark_array import element_texts, is_flat
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -39,25 +39,24 @@ def spark_column(
     :param name: of the column, for messages of errors.
     :param at: where the value stands, for the message under the choice ``stop``.
     """
-    return convert(value, shape_of(column_type, choices), choices, name, at)
+    return convert(value, shape_of(column_type, choices), choices, name, at)[0]
 
 
 def convert(
     value: Column, shape: Shape, choices: SpecialValues, name: str = "a value", at: Column | None = None
-) -> Column:
-    """The same as :func:`spark_column`, for a shape."""
-    guard = fits(value, shape)
+) -> tuple[Column, Column | None]:
+    """The typed column, and whether it does not hold the value as it is; None when it always does."""
     typed = value if shape.exact else _cast(value, shape, choices, name)
+    guard = fits(value, shape)
     if guard is None:
-        return typed
+        return typed, None
+    misfit = value.isNotNull() & ~guard
     guarded = F.when(guard, typed)
     if shape.leaf.choice(choices) == "clamp":
-        guarded = guarded.otherwise(_nearest(value, shape, choices, name))
-    elif "stop" in (shape.choice(choices), shape.leaf.choice(choices)):
-        reason = f" has no place in {spark_type(shape).simpleString()}"
-        message = F.concat(F.lit(name), F.lit(" at "), F.lit("") if at is None else at, F.lit(reason))
-        guarded = guarded.when(value.isNotNull(), _stop(message, shape))
-    return guarded
+        return guarded.otherwise(_nearest(value, shape, choices, name)), misfit
+    if "stop" in (shape.choice(choices), shape.leaf.choice(choices)):
+        return guarded.when(misfit, _stop(name, f"a value that has no place in {_name(shape)}", at)), misfit
+    return guarded, misfit
 
 
 def fits(value: Column, shape: Shape) -> Column | None:
@@ -82,7 +81,6 @@ def fits(value: Column, shape: Shape) -> Column | None:
 
 
 def _cast(value: Column, shape: Shape, choices: SpecialValues, name: str) -> Column:
-    misread = F.lit(f"{name} has text that is no value of its type, {spark_type(shape).simpleString()}")
     match shape.family:
         case "bool":
             typed = F.when(value == "t", True).when(value == "f", False)
@@ -91,18 +89,27 @@ def _cast(value: Column, shape: Shape, choices: SpecialValues, name: str) -> Col
         case "array":
             typed = _typed_elements(element_texts(value), shape.leaf, choices, name)
         case _:
-            typed = value.try_cast(spark_type(shape))
-    return F.coalesce(typed, F.when(value.isNotNull(), _stop(misread, shape)))
+            typed = value.try_cast(_name(shape))
+    misread = _stop(name, f"text that is no value of its type, {_name(shape)}")
+    return F.coalesce(typed, F.when(value.isNotNull(), misread))
 
 
-def _stop(message: Column, shape: Shape) -> Column:
-    return F.raise_error(F.concat(F.lit(f"{UntypedValueError.code}: "), message)).cast(spark_type(shape))
+def _stop(name: str, problem: str, at: Column | None = None) -> Column:
+    if at is None:
+        return F.raise_error(f"{UntypedValueError.code}: {name} has {problem}")
+    return F.raise_error(
+        F.concat(F.lit(f"{UntypedValueError.code}: {name} has at "), at, F.lit(f" {problem}"))
+    )
+
+
+def _name(shape: Shape) -> str:
+    return spark_type(shape).simpleString()
 
 
 def _nearest(value: Column, shape: Shape, choices: SpecialValues, name: str) -> Column:
     if shape.element is not None:
         return F.when(is_flat(value), _cast(value, shape, choices, name))
-    target = spark_type(shape)
+    target = _name(shape)
     is_early = value.endswith("BC") | (value == "-infinity")
     is_late = (value == "infinity") | value.rlike("^[0-9]{5,}-")
     return F.when(is_early, F.lit(LOWEST[shape.family]).cast(target)).when(
@@ -114,15 +121,15 @@ def _array_fits(value: Column, element: Shape) -> Column:
     # One element that does not fit makes the whole array untyped: a NULL among the others would lie.
     if fits(value, element) is None:
         return is_flat(value)
-    return is_flat(value) & ~F.exists(element_texts(value), lambda text: _misfit(text, element))
+    return is_flat(value) & F.forall(element_texts(value), lambda text: _element_fits(text, element))
 
 
-def _misfit(text: Column, shape: Shape) -> Column:
-    guard = fits(text, shape)
-    return F.lit(False) if guard is None else text.isNotNull() & ~guard
+def _element_fits(text: Column, element: Shape) -> Column:
+    guard = fits(text, element)
+    return F.lit(True) if guard is None else text.isNull() | guard
 
 
 def _typed_elements(texts: Column, element: Shape, choices: SpecialValues, name: str) -> Column:
     if element.exact:
         return texts
-    return let(texts, lambda known: F.transform(known, lambda text: convert(text, element, choices, name)))
+    return F.transform(texts, lambda text: convert(text, element, choices, name)[0])

@@ -6,6 +6,7 @@ Typed rows of one table version from a frame of envelopes, in Catalyst expressio
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 
 from pgsluice.errors import DecodeError
 from pgsluice.schema.typed.layout import ABOUT, old_columns, shapes_of
-from pgsluice.schema.typed.spark_column import convert, fits
+from pgsluice.schema.typed.spark_column import convert
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,38 +24,33 @@ if TYPE_CHECKING:
 
     from pgsluice.schema.table import TableVersion
     from pgsluice.schema.typed.choices import SpecialValues
-    from pgsluice.schema.typed.shape import Shape
 
 
 def typed_frame(frame: DataFrame, version: TableVersion, choices: SpecialValues) -> DataFrame:
     """The rows of that table version, with the columns of :func:`~.layout.typed_schema`."""
-    shapes = shapes_of(version, choices)
-    position = _position()
-    typed = [
-        convert(_text(i), shape, choices, f"{version.qualified}.{column.name}", position).alias(column.name)
-        for i, (column, shape) in enumerate(zip(version.columns, shapes, strict=True))
-    ]
+    row = F.coalesce(F.col("values"), F.col("old"))  # a deleted row has no new values, only old ones
+    position = _position() if "stop" in astuple(choices) else None
+    typed: list[Column] = []
+    misfits: list[tuple[str, Column, Column]] = []
+    for i, (column, shape) in enumerate(zip(version.columns, shapes_of(version, choices), strict=True)):
+        text = F.get(row, F.lit(i))
+        value, misfit = convert(text, shape, choices, f"{version.qualified}.{column.name}", position)
+        typed.append(value.alias(column.name))
+        if misfit is not None:
+            misfits.append((column.name, text, misfit))
     about = [F.col(name).alias(alias) for alias, name in ABOUT.items()]
-    added = {"_unchanged": _unchanged(version), "_old": _old(version), "_untyped": _untyped(version, shapes)}
-    return frame.where(_is_row_of(version)).select(
+    added = {"_unchanged": _unchanged(version), "_old": _old(version), "_untyped": _untyped(misfits)}
+    return frame.where(_is_row_of(version, row)).select(
         *typed, *about, *(column.alias(name) for name, column in added.items())
     )
 
 
-def _is_row_of(version: TableVersion) -> Column:
+def _is_row_of(version: TableVersion, row: Column) -> Column:
     # A row with another number of values belongs to another version: typing it would shift columns.
     count = len(version.columns)
-    row = F.coalesce(F.col("values"), F.col("old"))
     message = f"{DecodeError.code}: a row of {version.qualified} has not the {count} values of its version"
-    is_whole = F.when(row.isNull() | (F.size(row) == count), True).otherwise(
-        F.raise_error(F.lit(message)).cast("boolean")
-    )
+    is_whole = F.when(row.isNull() | (F.size(row) == count), True).otherwise(F.raise_error(message))
     return (F.col("relation") == version.id) & is_whole
-
-
-def _text(index: int) -> Column:
-    # A deleted row has no new values: what is known of it is the old row.
-    return F.get(F.coalesce(F.col("values"), F.col("old")), F.lit(index))
 
 
 def _position() -> Column:
@@ -77,14 +73,14 @@ def _old(version: TableVersion) -> Column:
     return F.when(F.col("old").isNotNull(), _map(pairs))
 
 
-def _untyped(version: TableVersion, shapes: Sequence[Shape]) -> Column:
-    guards = {i: fits(_text(i), shape) for i, shape in enumerate(shapes)}
-    misfits = {i: _text(i).isNotNull() & ~guard for i, guard in guards.items() if guard is not None}
+def _untyped(misfits: Sequence[tuple[str, Column, Column]]) -> Column:
     if not misfits:
         return F.lit(None).cast("map<string,string>")
-    pairs = [(F.lit(version.columns[i].name), F.when(misfit, _text(i))) for i, misfit in misfits.items()]
-    named = F.map_filter(_map(pairs), lambda _, text: text.isNotNull())
-    return F.when(reduce(or_, misfits.values()), named)
+    texts = _map([(F.lit(name), F.when(misfit, text)) for name, text, misfit in misfits])
+    # The lambda also keeps Spark from compiling the whole stage into one method: from about a dozen
+    # columns on that would be too large for the JVM to optimise, and several times slower (measured).
+    named = F.map_filter(texts, lambda _, text: text.isNotNull())
+    return F.when(reduce(or_, (misfit for _, _, misfit in misfits)), named)
 
 
 def _map(pairs: Sequence[tuple[Column, Column]]) -> Column:

@@ -14,7 +14,14 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.position import Lsn
-from pgsluice.errors import ConfigError, GapError, LogError, SinkBehindLogError, SluiceError
+from pgsluice.errors import (
+    ConfigError,
+    GapError,
+    LogError,
+    SinkBehindLogError,
+    SluiceError,
+    TableChangedError,
+)
 from pgsluice.schema.store import SchemaStore
 from pgsluice.source.query import consumer
 from pgsluice.source.query.bounded import NO_END, UNLIMITED, BoundedReader
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from pgsluice.changelog.reader import LogSlice
     from pgsluice.source.query.options import ReadOptions
     from pgsluice.source.query.partition import LogPartition
 
@@ -102,6 +110,13 @@ class QueryLog:
             slice_ = in_ranges(self._reader, start, end, self._options)
             if slice_ is None or slice_.end != end:
                 raise self._gap(end)
+            if (
+                self._end_of_layout(slice_) < end
+            ):  # an earlier query planned it, and did not come to finish it
+                raise TableChangedError(
+                    f"the batch from {start} to {end} was planned with other columns than this query has",
+                    remedy="Use a new checkpoint directory and this startingPosition: " + str(start),
+                )
             return tasks(slice_, self._relations, self._columns, self._options)
 
     def release(self, lsn: Lsn) -> None:
@@ -133,13 +148,17 @@ class QueryLog:
             max_changes=max_changes,
             range_bytes=UNLIMITED,
         )
-        if slice_ is None or self._table is None:
-            return slice_.end if slice_ else None
+        return self._end_of_layout(slice_) if slice_ else None
+
+    def _end_of_layout(self, slice_: LogSlice) -> Lsn:
+        """Up to where a batch may go: not into rows with other columns."""
+        if self._table is None:
+            return slice_.end
         try:
             return self._table.end_of_layout(slice_, self._columns)
         except SluiceError:
             # The next query is made with the columns that rows have from here on.
-            self._consumer.release(start)
+            self._consumer.release(slice_.start)
             raise
 
     def _hold(self, start: Lsn) -> None:

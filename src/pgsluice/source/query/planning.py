@@ -48,6 +48,8 @@ def tasks(
     if options.table is not None:
         parts = [part for part in parts if names_table(part)]
         typed = {n: v for n, v in versions.items() if typed_arrow_schema(v, options.special) == columns}
+        if not typed:
+            return []
     groups = _gather(parts, _task_count(options))
     return [LogPartition(tuple(group), typed, options.special) for group in groups]
 
