@@ -11,7 +11,7 @@ import psutil
 from bench.harness import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
 _EVERY: Final = 0.2  # seconds: often enough for a peak, seldom enough to cost nothing
@@ -23,12 +23,14 @@ class Watch:
     Samples processes from enter to exit.
 
     Args:
-        processes: process ids by role; the descendants of each are counted with it.
+        processes: process ids by role, or what finds one that comes later; descendants are counted with it.
         alone: roles that are counted without their descendants.
     """
 
-    def __init__(self, processes: Mapping[str, int], *, alone: tuple[str, ...] = ()) -> None:
-        self._roots = {role: psutil.Process(pid) for role, pid in processes.items()}
+    def __init__(
+        self, processes: Mapping[str, int | Callable[[], int | None]], *, alone: tuple[str, ...] = ()
+    ) -> None:
+        self._processes = processes
         self._alone = alone
         self._families: dict[str, list[psutil.Process]] = {}
         self._before: dict[int, float] = {}
@@ -39,8 +41,8 @@ class Watch:
 
     def __enter__(self) -> Watch:
         self._find_families()
-        for family in self._families.values():
-            self._before |= {process.pid: _cpu(process) for process in family}
+        for members in self._families.values():
+            self._before |= {process.pid: _cpu(process) for process in members}
         self._look()
         self._thread.start()
         return self
@@ -70,15 +72,16 @@ class Watch:
             self._look()
 
     def _find_families(self) -> None:
-        for role, root in self._roots.items():
-            self._families[role] = [root] if role in self._alone else _family(root)
+        for role, process in self._processes.items():
+            pid = process if isinstance(process, int) else process()
+            self._families[role] = [] if pid is None else family(pid, alone=role in self._alone)
 
     def _look(self) -> None:
-        for role, family in self._families.items():
-            for process in family:
+        for role, members in self._families.items():
+            for process in members:
                 if seconds := _cpu(process):
                     self._latest[role][process.pid] = seconds
-            self._peaks[role] = max(self._peaks[role], sum(map(memory, family)))
+            self._peaks[role] = max(self._peaks[role], sum(map(memory, members)))
 
 
 def memory(process: psutil.Process) -> int:
@@ -98,8 +101,10 @@ def _cpu(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _family(root: psutil.Process) -> list[psutil.Process]:
+def family(pid: int, *, alone: bool = False) -> list[psutil.Process]:
+    """A process and its descendants; nobody when it has ended."""
     try:
-        return [root, *root.children(recursive=True)]
+        root = psutil.Process(pid)
+        return [root] if alone else [root, *root.children(recursive=True)]
     except psutil.Error:
         return []

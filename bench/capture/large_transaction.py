@@ -47,10 +47,11 @@ def measure(scene: Scene) -> Iterator[Figure]:
     runs = [_one_transaction(scene, f"large{number}") for number in repetitions]
     listener = [Sample(grown["listener"], sample.usage) for sample, grown in runs]
     yield figure("one transaction: listener over idle", "MiB", listener, bar=_LISTENER)
+    driver = [Sample(grown["driver"]) for _, grown in runs]
+    yield figure("one transaction: driver over idle", "MiB", driver)
     for role in ("driver", "spark"):
         sizes = [Sample(sample.usage.peak_bytes[role] / MIB) for sample, _ in runs]
-        over = sorted(grown[role] for _, grown in runs)[len(runs) // 2]
-        yield figure(f"one transaction: {role}, peak", "MiB", sizes, note=f"{over:.0f} MiB over idle")
+        yield figure(f"one transaction: {role}, peak", "MiB", sizes)
     yield figure("one transaction -> DuckDB", "rows/s", [sample for sample, _ in runs])
 
 
@@ -61,11 +62,11 @@ def _one_transaction(scene: Scene, table: str) -> tuple[Sample, dict[str, float]
         slot = scene.make_slot(connection, table)
         log = directory / "state" / "log"
         with _pipeline_run(scene, table, directory) as run:
-            roles = _processes(run, log)
+            roles = {"listener": _listener(run, log), "driver": run.pid, "spark": lambda: _java(run)}
             connection.autocommit = False
             scene.insert(connection, table, 1, rows)
             time.sleep(_SETTLE)
-            idle = _sizes(roles)
+            idle = {role: _size(roles[role]) for role in ("listener", "driver")}
             before = _wal_end(connection)
             with Watch(roles, alone=("driver",)) as watch:
                 connection.commit()
@@ -77,7 +78,7 @@ def _one_transaction(scene: Scene, table: str) -> tuple[Sample, dict[str, float]
         scene.drop_slot(slot)
     usage = watch.usage()
     return Sample(rows / seconds, usage), {
-        role: (usage.peak_bytes[role] - idle[role]) / MIB for role in roles
+        role: (usage.peak_bytes[role] - size) / MIB for role, size in idle.items()
     }
 
 
@@ -101,34 +102,29 @@ def _pipeline_run(scene: Scene, table: str, directory: Path) -> Iterator[subproc
             run.wait()
 
 
-def _processes(run: subprocess.Popen[bytes], log: Path) -> dict[str, int]:
-    """The listener once it streams, the driver, and the JVM once it is there."""
+def _listener(run: subprocess.Popen[bytes], log: Path) -> int:
+    """The process id of the listener, once it streams."""
 
     def streaming() -> bool:
         if run.poll() is not None:
             raise WrongResultError(f"pgsluice run ended with exit code {run.returncode}")
         report = read_report(log) if log.exists() else None
-        return report is not None and report.state == "streaming" and _java(run) is not None
+        return report is not None and report.state == "streaming"
 
     _wait(streaming, "pgsluice run did not begin to stream")
-    listener, spark = listening_process(log), _java(run)
+    listener = listening_process(log)
     assert listener is not None
-    assert spark is not None
-    return {"listener": listener, "driver": run.pid, "spark": spark}
+    return listener
 
 
 def _java(run: subprocess.Popen[bytes]) -> int | None:
+    """The JVM, which a run starts when it first has much to do; its descendants are the workers."""
     children = psutil.Process(run.pid).children()
     return next((child.pid for child in children if child.name() == "java"), None)
 
 
-def _sizes(roles: dict[str, int]) -> dict[str, int]:
-    sizes = {}
-    for role, pid in roles.items():
-        process = psutil.Process(pid)
-        family = [process] if role == "driver" else [process, *process.children(recursive=True)]
-        sizes[role] = sum(map(memory, family))
-    return sizes
+def _size(pid: Any) -> int:
+    return memory(psutil.Process(pid))
 
 
 def _wal_end(connection: psycopg.Connection[Any]) -> Lsn:

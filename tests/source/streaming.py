@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+import pgsluice.spark
 from pgsluice.changelog.lock import holder
 from pgsluice.source.install import InitOptions, init
 from pgsluice.source.spark import PgsluiceDataSource
@@ -18,6 +19,8 @@ from pgsluice.source.spark import PgsluiceDataSource
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
     from pgsluice.source.spark import ChangeStream
     from tests.fix_pg import Database
@@ -80,6 +83,14 @@ def capturing(database: Database, state: Path, *statements: str) -> Iterator[Cap
         yield captured
     finally:
         captured.stop()
+
+
+def session_with_source(spark: SparkSession) -> SparkSession:
+    """A session over the same Spark with settings of its own, which knows the source."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")  # Python sources refuse 0
+    pgsluice.spark.register(session)
+    return session
 
 
 def stream(options: dict[str, str]) -> ChangeStream:

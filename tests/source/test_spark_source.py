@@ -9,8 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812
 
-import pgsluice.spark
-from tests.source.streaming import Captured, capturing
+from tests.source.streaming import Captured, capturing, session_with_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,17 +26,21 @@ ITEMS = "CREATE TABLE items (id int PRIMARY KEY, price numeric(8, 2), at timesta
 
 
 @pytest.fixture
-def captured(database: Database, tmp_path: Path, spark: SparkSession) -> Iterator[Captured]:
+def session(spark: SparkSession) -> SparkSession:
+    """A session of our own over the shared Spark, which knows the source."""
+    return session_with_source(spark)
+
+
+@pytest.fixture
+def captured(database: Database, tmp_path: Path) -> Iterator[Captured]:
     """A table of items, captured from now on."""
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
-    pgsluice.spark.register(spark)
     with capturing(database, tmp_path / "state", ITEMS) as found:
         yield found
 
 
-def load(spark: SparkSession, options: dict[str, str]) -> DataFrame:
+def load(session: SparkSession, options: dict[str, str]) -> DataFrame:
     """A stream."""
-    return spark.readStream.format("pgsluice").options(**options).load()
+    return session.readStream.format("pgsluice").options(**options).load()
 
 
 def to_files(frame: DataFrame, path: Path) -> StreamingQuery:
@@ -46,7 +49,7 @@ def to_files(frame: DataFrame, path: Path) -> StreamingQuery:
     return sink.trigger(availableNow=True).start(str(path))
 
 
-def test_the_envelope_is_what_happened_row_by_row(captured: Captured, spark: SparkSession, tmp_path: Path):
+def test_the_envelope_is_what_happened_row_by_row(captured: Captured, session: SparkSession, tmp_path: Path):
     """Every change in order, over several micro-batches and a restart; the log as a batch has the same."""
     run = captured.database.run
     run(
@@ -54,7 +57,7 @@ def test_the_envelope_is_what_happened_row_by_row(captured: Captured, spark: Spa
         "UPDATE items SET price = 0.5 WHERE id = 1",
         "UPDATE items SET id = 3 WHERE id = 2",
     )
-    changes = load(spark, captured.with_options(maxBytesPerTrigger="1"))
+    changes = load(session, captured.with_options(maxBytesPerTrigger="1"))
     first = to_files(changes, tmp_path / "out")
     first.awaitTermination()
     run(
@@ -73,8 +76,8 @@ def test_the_envelope_is_what_happened_row_by_row(captured: Captured, spark: Spa
         ("T", None, None, None),
         ("M", None, None, "app"),
     ]
-    assert _envelopes(spark.read.parquet(str(tmp_path / "out"))) == expected
-    assert _envelopes(spark.read.format("pgsluice").option("log", str(captured.log)).load()) == expected
+    assert _envelopes(session.read.parquet(str(tmp_path / "out"))) == expected
+    assert _envelopes(session.read.format("pgsluice").option("log", str(captured.log)).load()) == expected
 
 
 def _envelopes(frame: DataFrame) -> list[tuple]:
@@ -82,9 +85,9 @@ def _envelopes(frame: DataFrame) -> list[tuple]:
     return [tuple(row) for row in rows]
 
 
-def test_typed_rows_equal_the_table(captured: Captured, spark: SparkSession, tmp_path: Path):
+def test_typed_rows_equal_the_table(captured: Captured, session: SparkSession, tmp_path: Path):
     """A running query takes what is committed while it runs, typed as the source has it."""
-    stream = load(spark, captured.with_options(table="items", startingPosition="latest"))
+    stream = load(session, captured.with_options(table="items", startingPosition="latest"))
     assert stream.schema["price"].dataType.simpleString() == "decimal(8,2)"
     query = (
         stream.writeStream.format("memory")
@@ -98,10 +101,10 @@ def test_typed_rows_equal_the_table(captured: Captured, spark: SparkSession, tmp
             "INSERT INTO items SELECT i, i / 7.0, '2024-05-01+00'::timestamptz + i * interval '1.000001 s',"
             " 'body ' || i FROM generate_series(1, 20000) i"
         )
-        _await_rows(query, spark, 20000)
+        _await_rows(query, session, 20000)
     finally:
         query.stop()
-    rows = spark.sql(
+    rows = session.sql(
         "SELECT id, string(price), date_format(at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), body FROM typed_items"
     )
     expected = captured.database.rows(
@@ -110,56 +113,59 @@ def test_typed_rows_equal_the_table(captured: Captured, spark: SparkSession, tmp
     assert {tuple(row) for row in rows.collect()} == set(expected)
 
 
-def _await_rows(query: StreamingQuery, spark: SparkSession, count: int) -> None:
+def _await_rows(query: StreamingQuery, session: SparkSession, count: int) -> None:
     for _ in range(100):
         query.processAllAvailable()
-        if spark.table("typed_items").count() >= count:
+        if session.table("typed_items").count() >= count:
             return
         assert query.awaitTermination(0.1) is False
 
 
-def test_two_queries_over_one_log(captured: Captured, spark: SparkSession, tmp_path: Path):
+def test_two_queries_over_one_log(captured: Captured, session: SparkSession, tmp_path: Path):
     """Each has its consumer and its pace; both see every row once, and one listener serves both."""
     captured.database.run("INSERT INTO items (id) SELECT generate_series(1, 500)")
     queries = [
-        to_files(load(spark, captured.with_options(consumer=name, maxBytesPerTrigger=limit)), tmp_path / name)
+        to_files(
+            load(session, captured.with_options(consumer=name, maxBytesPerTrigger=limit)), tmp_path / name
+        )
         for name, limit in (("a", "4k"), ("b", "64m"))
     ]
     for query in queries:
         query.awaitTermination()
     counts = [
-        spark.read.parquet(str(tmp_path / n)).agg(F.count("*"), F.countDistinct("seq")).first() for n in "ab"
+        session.read.parquet(str(tmp_path / n)).agg(F.count("*"), F.countDistinct("seq")).first()
+        for n in "ab"
     ]
     assert [tuple(c) for c in counts] == [(500, 500), (500, 500)]
 
 
 def test_a_changed_table_stops_the_query_and_it_goes_on(
-    captured: Captured, spark: SparkSession, tmp_path: Path
+    captured: Captured, session: SparkSession, tmp_path: Path
 ):
     """The error says what to do; the same checkpoint goes on with the new columns."""
     captured.database.run("INSERT INTO items (id) VALUES (1)")
     options = captured.with_options(table="items")
-    stream = load(spark, options)
+    stream = load(session, options)
     captured.database.run("ALTER TABLE items ADD note text", "INSERT INTO items (id, note) VALUES (2, 'new')")
     with pytest.raises(
         StreamingQueryException, match=r"columns of public\.items changed at .*same checkpoint"
     ):
         to_files(stream, tmp_path / "out").awaitTermination()
-    to_files(load(spark, options), tmp_path / "out").awaitTermination()
-    rows = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "out"))
+    to_files(load(session, options), tmp_path / "out").awaitTermination()
+    rows = session.read.option("mergeSchema", "true").parquet(str(tmp_path / "out"))
     assert sorted(tuple(row) for row in rows.select("id", "note").collect()) == [(1, None), (2, "new")]
 
 
-def test_what_is_wrong_reaches_the_user(captured: Captured, spark: SparkSession, tmp_path: Path):
+def test_what_is_wrong_reaches_the_user(captured: Captured, session: SparkSession, tmp_path: Path):
     """An unknown option, a batch over the database, and a checkpoint behind the log, each in our words."""
     with pytest.raises(
         AnalysisException, match=r"unknown option startposition, did you mean startingPosition\?"
     ):
-        load(spark, captured.with_options(startPosition="earliest"))
+        load(session, captured.with_options(startPosition="earliest"))
     with pytest.raises(AnalysisException, match="can't be read as a batch from the database yet"):
-        spark.read.format("pgsluice").options(**captured.with_options()).load().collect()
+        session.read.format("pgsluice").options(**captured.with_options()).load().collect()
     captured.database.run("INSERT INTO items (id) VALUES (1)")
-    stream = load(spark, captured.with_options())
+    stream = load(session, captured.with_options())
     to_files(stream, tmp_path / "out").awaitTermination()
     for offsets in (tmp_path / "out.checkpoint" / "offsets").iterdir():
         if offsets.suffix == ".crc":

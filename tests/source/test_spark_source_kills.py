@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-import pgsluice.spark
-from tests.source.streaming import Captured, capturing, wait_until
+from tests.source.streaming import Captured, capturing, session_with_source, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +49,7 @@ class Traffic(threading.Thread):
                     (self.rows + 1, self.rows + count),
                 )
                 self.rows += count
-                time.sleep(0.01)
+                time.sleep(0.05)
 
     def stop(self) -> None:
         """End after the running transaction."""
@@ -107,12 +106,11 @@ def _kill(driver: subprocess.Popen[bytes]) -> None:
 
 def _finish(captured: Captured, out: Path, spark: SparkSession) -> Counter[int]:
     """Read the rest; how often each number has arrived."""
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
-    pgsluice.spark.register(spark)
-    stream = spark.readStream.format("pgsluice").options(**captured.with_options()).load()
+    session = session_with_source(spark)
+    stream = session.readStream.format("pgsluice").options(**captured.with_options()).load()
     sink = stream.writeStream.format("parquet").option("checkpointLocation", f"{out}.checkpoint")
     sink.trigger(availableNow=True).start(str(out)).awaitTermination()
-    return Counter(int(row[0]) for row in spark.read.parquet(str(out)).selectExpr("values[0]").collect())
+    return Counter(int(row[0]) for row in session.read.parquet(str(out)).selectExpr("values[0]").collect())
 
 
 def _count(directory: Path) -> int:
