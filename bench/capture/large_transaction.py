@@ -45,14 +45,14 @@ def measure(scene: Scene) -> Iterator[Figure]:
     """How much the listener grows, and how large the others become."""
     repetitions = range(scene.options.repetitions)
     runs = [_one_transaction(scene, f"large{number}") for number in repetitions]
-    listener = [Sample(grown["listener"], sample.usage) for sample, grown in runs]
+    listener = [Sample(grown["listener"]) for _, grown in runs]
     yield figure("one transaction: listener over idle", "MiB", listener, bar=_LISTENER)
     driver = [Sample(grown["driver"]) for _, grown in runs]
     yield figure("one transaction: driver over idle", "MiB", driver)
-    for role in ("driver", "spark"):
+    for role, name in {"driver": "driver", "spark": "JVM and workers"}.items():
         sizes = [Sample(sample.usage.peak_bytes[role] / MIB) for sample, _ in runs]
-        yield figure(f"one transaction: {role}, peak", "MiB", sizes)
-    yield figure("one transaction -> DuckDB", "rows/s", [sample for sample, _ in runs])
+        yield figure(f"one transaction: {name}, peak", "MiB", sizes)
+    yield figure("one transaction -> DuckDB, Spark cold", "rows/s", [sample for sample, _ in runs])
 
 
 def _one_transaction(scene: Scene, table: str) -> tuple[Sample, dict[str, float]]:
@@ -62,13 +62,13 @@ def _one_transaction(scene: Scene, table: str) -> tuple[Sample, dict[str, float]
         slot = scene.make_slot(connection, table)
         log = directory / "state" / "log"
         with _pipeline_run(scene, table, directory) as run:
-            roles = {"listener": _listener(run, log), "driver": run.pid, "spark": lambda: _java(run)}
+            listener = _listener(run, log)
             connection.autocommit = False
             scene.insert(connection, table, 1, rows)
             time.sleep(_SETTLE)
-            idle = {role: _size(roles[role]) for role in ("listener", "driver")}
+            idle = {"listener": _size(listener), "driver": _size(run.pid)}
             before = _wal_end(connection)
-            with Watch(roles, alone=("driver",)) as watch:
+            with _watch(run, listener) as watch:
                 connection.commit()
                 committed = time.monotonic()
                 _wait(lambda: _passed(log, before), f"the sink got nothing behind {before}")
@@ -117,13 +117,17 @@ def _listener(run: subprocess.Popen[bytes], log: Path) -> int:
     return listener
 
 
+def _watch(run: subprocess.Popen[bytes], listener: int) -> Watch:
+    return Watch({"listener": listener, "driver": run.pid, "spark": lambda: _java(run)}, alone=("driver",))
+
+
 def _java(run: subprocess.Popen[bytes]) -> int | None:
     """The JVM, which a run starts when it first has much to do; its descendants are the workers."""
     children = psutil.Process(run.pid).children()
     return next((child.pid for child in children if child.name() == "java"), None)
 
 
-def _size(pid: Any) -> int:
+def _size(pid: int) -> int:
     return memory(psutil.Process(pid))
 
 

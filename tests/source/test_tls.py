@@ -97,7 +97,8 @@ def test_rows_arrive_over_tls(secured: Secured, tmp_path: Path) -> None:
         connection.execute("CREATE PUBLICATION p FOR TABLE public.t")
         connection.execute("SELECT pg_create_logical_replication_slot('tls', 'pgoutput')")
         with listening(ListenerOptions(secured.url(), "tls", ("p",), tmp_path / "log", 1 << 30)) as live:
-            connection.execute("INSERT INTO public.t SELECT g, repeat('v', 300) FROM generate_series(1, 20000) g")
+            many = "generate_series(1, 20000) g"
+            connection.execute(f"INSERT INTO public.t SELECT g, repeat('v', 300) FROM {many}")
             connection.execute("INSERT INTO public.t VALUES (0, repeat('large', 1000000))")
             end = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
             assert end is not None

@@ -69,10 +69,14 @@ class LazySpark:
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
         self._warming = False
+        self._borrowed = False  # somebody else's Spark, who ends it too
 
     def get(self) -> SparkSession:
-        """The session; the first call starts Spark."""
+        """The session; the first call starts Spark, unless this process has one already."""
         with self._lock:
+            if self._session is None:
+                self._session = running_session()
+                self._borrowed = self._session is not None
             if self._session is None:
                 logger.info("starting spark", master=self._options.master)
                 self._session = start_session(self._options)
@@ -100,11 +104,21 @@ class LazySpark:
             logger.warning("spark is not available yet", reason=str(exc))  # raised again where it is needed
 
     def stop(self) -> None:
-        """End Spark, if it was started."""
+        """End Spark, if it was started here."""
         with self._lock:
-            if self._session is not None:
+            if self._session is not None and not self._borrowed:
                 self._session.stop()
-                self._session = None
+            self._session = None
+
+
+def running_session() -> SparkSession | None:
+    """The session of a Spark that this process runs already, as a library's user may."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context is not None else None  # noqa: SLF001 - the only way to ask
 
 
 def start_session(options: SparkOptions) -> SparkSession:

@@ -52,9 +52,9 @@ class PgsluiceDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The envelope, or the columns of one table."""
-        from pgsluice.source.query.columns import as_spark, columns_of
+        from pgsluice.source.query.columns import columns_of
 
-        return as_spark(columns_of(self._options))
+        return columns_of(self._options)
 
     def streamReader(self, schema: StructType) -> ChangeStream:  # noqa: N802 (Spark's name)
         """For ``readStream``."""
@@ -125,11 +125,10 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _log(self) -> QueryLog:
         if self._opened is None:
             from pgsluice.observability.logs import configure
-            from pgsluice.source.query.columns import as_arrow
             from pgsluice.source.query.log import QueryLog
 
             configure(level="warn")  # this process is ours alone, and its standard output nobody's
-            self._opened = QueryLog(self._options, as_arrow(self._schema))
+            self._opened = QueryLog(self._options, self._schema)
         return self._opened
 
     def _last_known(self) -> Any:
@@ -155,10 +154,9 @@ class LoggedChanges(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The tasks."""
-        from pgsluice.source.query.columns import as_arrow
         from pgsluice.source.query.whole import whole_log
 
-        return list(whole_log(self._options, as_arrow(self._schema)))
+        return list(whole_log(self._options, self._schema))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
@@ -181,10 +179,9 @@ def _limits(limit: ReadLimit | None) -> dict[str, int]:
 
 def _own(options: ReadOptions, schema: StructType) -> StructType:
     """The schema that Spark has for the query; one that the user made up would be filled wrongly."""
-    from pgsluice.changelog.envelope import ENVELOPE
-    from pgsluice.source.query.columns import as_spark
+    from pgsluice.source.query.columns import envelope_columns
 
-    if options.table is None and schema != as_spark(ENVELOPE):
+    if options.table is None and schema != envelope_columns():
         raise ConfigError(
             "the columns of pgsluice are not to be chosen", remedy="Leave .schema(...) out, and select"
         )

@@ -11,27 +11,32 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from pgsluice.schema.table import TableVersion
+    from pgsluice.schema.typed.choices import SpecialValues
     from pgsluice.source.query.options import ReadOptions
 
 
-def columns_of(options: ReadOptions) -> pa.Schema:
+def columns_of(options: ReadOptions) -> StructType:
     """The envelope, or the typed columns of the table as the query's first row will have them."""
     if options.table is None:
-        return ENVELOPE
+        return envelope_columns()
     from pgsluice.source.query.opening import first_version
 
-    return typed_arrow_schema(first_version(options, options.table), options.special)
+    return typed_columns(first_version(options, options.table), options.special)
 
 
-def as_spark(columns: pa.Schema) -> StructType:
-    """The same for Spark; needs no session, of which there is none where Spark asks."""
+def envelope_columns() -> StructType:
+    """The columns of a query over all tables."""
+    return _as_spark(ENVELOPE)
+
+
+def typed_columns(version: TableVersion, special: SpecialValues) -> StructType:
+    """The columns of a query over one table."""
+    return _as_spark(typed_arrow_schema(version, special))
+
+
+def _as_spark(columns: pa.Schema) -> StructType:
+    # Not from a string with types, as that needs a session, and there is none where Spark asks.
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(columns, prefer_timestamp_ntz=True)
-
-
-def as_arrow(schema: StructType) -> pa.Schema:
-    """The way back."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema, timezone="UTC")

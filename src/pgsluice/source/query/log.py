@@ -33,7 +33,7 @@ from pgsluice.source.query.planning import in_ranges, tasks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
+    from pyspark.sql.types import StructType
 
     from pgsluice.changelog.reader import LogSlice
     from pgsluice.source.query.options import ReadOptions
@@ -47,7 +47,7 @@ _WAIT_SECONDS: Final = 0.2
 class QueryLog:
     """What one query sees of a log."""
 
-    def __init__(self, options: ReadOptions, columns: pa.Schema) -> None:
+    def __init__(self, options: ReadOptions, columns: StructType) -> None:
         self._options = options
         self._columns = columns
         self._failure: SluiceError | None = None
@@ -110,9 +110,8 @@ class QueryLog:
             slice_ = in_ranges(self._reader, start, end, self._options)
             if slice_ is None or slice_.end != end:
                 raise self._gap(end)
-            if (
-                self._end_of_layout(slice_) < end
-            ):  # an earlier query planned it, and did not come to finish it
+            # A batch that an earlier query planned and did not come to finish may have other columns.
+            if self._end_of_layout(slice_) < end:
                 raise TableChangedError(
                     f"the batch from {start} to {end} was planned with other columns than this query has",
                     remedy="Use a new checkpoint directory and this startingPosition: " + str(start),

@@ -11,15 +11,15 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.reader import RANGE_BYTES
-from pgsluice.schema.typed.layout import typed_arrow_schema
 from pgsluice.source.query.bounded import UNLIMITED
+from pgsluice.source.query.columns import typed_columns
 from pgsluice.source.query.partition import LogPartition
 from pgsluice.source.query.table import names_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
+    from pyspark.sql.types import StructType
 
     from pgsluice.changelog.position import Lsn
     from pgsluice.changelog.reader import LogSlice
@@ -40,14 +40,14 @@ def in_ranges(reader: BoundedReader, start: Lsn, end: Lsn, options: ReadOptions)
 
 
 def tasks(
-    slice_: LogSlice, relations: Relations, columns: pa.Schema, options: ReadOptions
+    slice_: LogSlice, relations: Relations, columns: StructType, options: ReadOptions
 ) -> list[LogPartition]:
     """The partitions of a batch; those without rows of a typed table are left out."""
     parts, versions = relations.resolve(slice_.ranges)
     typed = {}
     if options.table is not None:
         parts = [part for part in parts if names_table(part)]
-        typed = {n: v for n, v in versions.items() if typed_arrow_schema(v, options.special) == columns}
+        typed = {n: v for n, v in versions.items() if typed_columns(v, options.special) == columns}
         if not typed:
             return []
     groups = _gather(parts, _task_count(options))

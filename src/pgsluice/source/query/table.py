@@ -14,8 +14,8 @@ import numpy as np
 
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import TableChangedError
-from pgsluice.schema.typed.layout import typed_arrow_schema
 from pgsluice.source.query.bounded import NO_END, UNLIMITED
+from pgsluice.source.query.columns import typed_columns
 from pgsluice.source.relations import UNWANTED
 from pgsluice.source.tasks import decode
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
+    from pyspark.sql.types import StructType
 
     from pgsluice.changelog.reader import LogSlice
     from pgsluice.schema.store import SchemaStore
@@ -58,7 +59,7 @@ class TypedTable:
         known = [version for version in store.versions() if version.qualified == self._name]
         return _last_named(*self._between(self._reader.first_lsn, position)) or (known[-1] if known else None)
 
-    def end_of_layout(self, slice_: LogSlice, columns: pa.Schema) -> Lsn:
+    def end_of_layout(self, slice_: LogSlice, columns: StructType) -> Lsn:
         """Where rows of these columns end in the slice; raises when the first row has others."""
         _, used = self._relations.resolve(slice_.ranges)
         fitting = [v.id for v in used.values() if self._layout(v) == columns]
@@ -111,8 +112,8 @@ class TypedTable:
         slice_ = self._reader.between(after, until, range_bytes=UNLIMITED) if after < until else None
         return self._relations.resolve(slice_.ranges if slice_ else ())
 
-    def _layout(self, version: TableVersion) -> pa.Schema:
-        return typed_arrow_schema(version, self._special)
+    def _layout(self, version: TableVersion) -> StructType:
+        return typed_columns(version, self._special)
 
 
 def names_table(part: DecodableRange) -> bool:

@@ -11,13 +11,13 @@ from pgsluice.source.query.opening import relations_of, start_of, typed_table
 from pgsluice.source.query.planning import in_ranges, tasks
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from pyspark.sql.types import StructType
 
     from pgsluice.source.query.options import ReadOptions
     from pgsluice.source.query.partition import LogPartition
 
 
-def whole_log(options: ReadOptions, columns: pa.Schema) -> list[LogPartition]:
+def whole_log(options: ReadOptions, columns: StructType) -> list[LogPartition]:
     """The tasks; nothing holds the log for them, so a listener may throw segments away meanwhile."""
     reader = BoundedReader(options.log)
     store = SchemaStore(options.log / "schema.db")

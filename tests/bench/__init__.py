@@ -1,0 +1,1 @@
+"""Tests of the benchmarks' own arithmetic; what they measure is judged by running them."""
