@@ -42,6 +42,8 @@ _LOCAL: Final = {
     # A Python task takes 65 ms instead of 96.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.scheduler.mode": "FAIR",
+    # Recording the call site of every column halves the speed of building a frame.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # The default forks `readlink` some ten times a batch: 92 ms of commits become 23.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
