@@ -294,3 +294,21 @@ def test_checksums_differ_for_any_changed_bit() -> None:
         flipped = bytearray(raw)
         flipped[bit // 8] ^= 1 << bit % 8
         assert len(index.valid_prefix(np.frombuffer(bytes(flipped), index.RECORD))) == 0
+
+
+def test_a_reader_at_the_end_survives_a_log_that_begins_anew(tmp_path: Path) -> None:
+    """Everything was passed and removed; what comes next is found in the new segment."""
+    writer, scanner = LogWriter(tmp_path, META), Scanner(1 << 16)
+    scanner.reset(writer.offset)
+    feed(writer, scanner, transaction(200, [b"a"], (7,)))
+    writer.sync()
+    reader = LogReader(tmp_path)
+    first = reader.next(Lsn(100), 1 << 20)
+    assert first is not None
+    writer.begin_anew(scanner)
+    feed(writer, scanner, transaction(300, [b"b"], (7,)))
+    writer.sync()
+    second = reader.next(first.end, 1 << 20)
+    assert second is not None
+    assert frames(second)[1] == b"Ib"
+    assert len(segments(tmp_path)) == 1

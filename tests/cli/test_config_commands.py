@@ -56,7 +56,7 @@ def test_show(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     assert rows["name"].split(maxsplit=1) == ["shop", "command line"]
     assert rows["log.max_bytes"].split(maxsplit=1) == ["1GiB", "file a.yaml"]
     assert rows["batch.max_wait"].split(maxsplit=1) == ["5s", "variable PGSLUICE_BATCH__MAX_WAIT"]
-    assert rows["source.postgres.replication.slot"].split() == ["pgsluice_shop", "default"]
+    assert rows["source.postgres.replication.slot"].split() == ["null", "default"]
     assert rows["state_dir"].split() == [str(Path("~/.pgsluice/shop").expanduser()), "default"]
     assert rows["source.postgres.url"].startswith("**********")
     assert "hunter2" not in out

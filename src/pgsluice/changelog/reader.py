@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 RANGE_BYTES: Final = 4 << 20  # of one task: long enough to be worth a task, short enough to bound its memory
 _KEPT_INDEXES: Final = 4
+_LOOKS: Final = 5  # at a log whose segments are being removed
 _NO_LIMIT: Final = 1 << 62
 _PG_EPOCH: Final = 946684800  # seconds from 1970 to 2000
 _POLL_FLOOR, _POLL_CEILING = 0.0005, 0.005  # seconds between looks at the index while waiting
@@ -118,7 +119,17 @@ class LogReader:
 
         A transaction larger than the limit is a slice of its own. None when there is nothing yet.
         """
-        self._refresh()
+        for _ in range(_LOOKS):
+            self._refresh()
+            try:
+                return self._next(after, max_bytes, range_bytes, max_changes or _NO_LIMIT)
+            except FileNotFoundError:  # a segment that everybody has passed went while we looked at it
+                self._forget()
+        raise LogError(
+            f"segments of {self.directory} vanish while they are read", remedy="See who removes them"
+        )
+
+    def _next(self, after: Lsn, max_bytes: int, range_bytes: int, max_changes: int) -> LogSlice | None:
         if after < self.first_lsn:
             raise SinkBehindLogError(
                 f"changes from {after} to {self.first_lsn} are no longer in the change log {self.directory}",
@@ -127,7 +138,7 @@ class LogReader:
                 first=str(self.first_lsn),
             )
         place = self._locate(after)
-        stop = self._stop(place, after, max_bytes, max_changes or _NO_LIMIT) if place else None
+        stop = self._stop(place, after, max_bytes, max_changes) if place else None
         return _Plan(self, place, stop, after, range_bytes).slice() if place and stop else None
 
     def commit_time_after(self, after: Lsn) -> float | None:
@@ -200,6 +211,13 @@ class LogReader:
             if len(self._closed) > _KEPT_INDEXES:
                 self._closed.popitem(last=False)
         return records
+
+    def _forget(self) -> None:
+        """Look at everything anew."""
+        self._modified = -1
+        self._active = _Tail(None)
+        self._closed.clear()
+        self.segments = []
 
     def _refresh(self) -> bool:
         """Look for new records; gives whether there were any."""

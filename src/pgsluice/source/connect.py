@@ -8,7 +8,9 @@ every refusal is an error of ours that says what to do (:mod:`pgsluice.source.re
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+import socket
+import threading
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +28,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 """A connection whose rows are tuples."""
 
 OLDEST_VERSION: Final = 140000
+ANSWER_SECONDS: Final = 30.0  # for the short questions that are asked while connecting
 CONNECT_TIMEOUT: Final = 10  # seconds; libpq's own default is to wait for ever
 
 PINNED_SETTINGS: Final[Mapping[str, str]] = {
@@ -83,11 +86,33 @@ def connect(
     except psycopg.Error as exc:
         raise refusal(exc, url, given) from exc
     try:
-        _pin(conn, url)
+        with answering_within(conn, ANSWER_SECONDS):
+            _pin(conn, url)
     except SourceError:
         conn.close()
         raise
     return conn
+
+
+@contextmanager
+def answering_within(conn: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
+    """
+    Hang up when the block takes longer, so that a blocked call ends with an error.
+
+    A connection whose other end is gone without a word answers nothing for ever, and libpq waits.
+    """
+    timer = threading.Timer(seconds, _hang_up, (conn,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _hang_up(conn: psycopg.Connection[Any]) -> None:
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=socket.dup(conn.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def identify(conn: Connection) -> SourceIdentity:

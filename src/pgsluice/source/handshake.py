@@ -26,7 +26,15 @@ from pgsluice.errors import (
     WrongSystemError,
 )
 from pgsluice.source import replication
-from pgsluice.source.connect import Connection, SourceIdentity, connect, identify, source_errors
+from pgsluice.source.connect import (
+    ANSWER_SECONDS,
+    Connection,
+    SourceIdentity,
+    answering_within,
+    connect,
+    identify,
+    source_errors,
+)
 from pgsluice.source.records import require_pipeline
 from pgsluice.source.slot import SlotState, read_slot, require_usable
 
@@ -40,7 +48,10 @@ def open_stream(options: ListenerOptions, writer: LogWriter | None) -> tuple[Rep
     connection = connect(options.url, replication=True, application_name=f"pgsluice listener {options.slot}")
     connection.cursor_factory = psycopg.ClientCursor  # a walsender takes plain statements only
     try:
-        with source_errors(options.url, "read the state of the slot"):
+        with (
+            source_errors(options.url, "read the state of the slot"),
+            answering_within(connection, ANSWER_SECONDS),
+        ):
             if options.pipeline is not None:
                 require_pipeline(connection, options.pipeline)
             server = identify(connection)

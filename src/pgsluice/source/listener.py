@@ -22,11 +22,18 @@ from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.log import SEGMENT_BYTES, LogWriter
 from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.scan import MORE, OTHER, Scanner
-from pgsluice.errors import LogTooSmallError, LogUnwritableError, SlotTakenError, SluiceError
+from pgsluice.errors import (
+    LogTooSmallError,
+    LogUnwritableError,
+    SlotTakenError,
+    SluiceError,
+    SourceUnreachableError,
+)
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.source import replication
 from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.handshake import open_stream
+from pgsluice.source.query.consumer import expire
 from pgsluice.source.report import ListenerReport, write_report
 
 if TYPE_CHECKING:
@@ -43,6 +50,7 @@ Origin = Literal["any", "none"]
 
 _FEEDBACK_SECONDS: Final = 0.05  # at most this often while the log moves
 _REPLY_SECONDS: Final = 1.0  # how often an idle server is asked how far it has looked
+_SILENCE_SECONDS: Final = 120.0  # twice what the server itself allows a client by default
 _WATERMARK_SECONDS: Final = 1.0  # how often an idle stream's position is made durable
 _CHORES_SECONDS: Final = 0.5
 _UNSYNCED_BYTES: Final = 8 << 20  # of one open transaction before the disk is asked to take it
@@ -197,6 +205,8 @@ class Listener:
 
     def purge(self) -> None:
         """Throw segments away that nobody needs."""
+        for query in expire(self._options.log):
+            logger.warning("a query that was not seen for long no longer holds the log", query=query)
         released = self.released()
         if released is not None and self._writer is not None:
             self._writer.purge(released, self._options.retention)
@@ -258,7 +268,7 @@ class _Session:
         self._confirmed = Lsn(0)
         self._watermark = Lsn(0)
         now = time.monotonic()
-        self._fed_back_at = self._asked_at = self._watermark_at = self._chores_at = now
+        self._fed_back_at = self._asked_at = self._watermark_at = self._chores_at = self._heard_at = now
 
     def run(self) -> None:
         """Read, append, make durable, confirm; ends when the listener is stopped."""
@@ -268,12 +278,21 @@ class _Session:
         try:
             while not self._listener.stopping:
                 self._stream.fill(self._patience(), self._syncer.wake)
+                self._require_a_sign_of_life()
                 self._take()
                 self._tend()
             self._syncer.finish()
             self._feedback()
         finally:
             self._syncer.stop()
+
+    def _require_a_sign_of_life(self) -> None:
+        """Raise when the server has said nothing for long, although it is asked every second."""
+        now = time.monotonic()
+        if self._stream.size:
+            self._heard_at = now
+        elif now - self._heard_at > _SILENCE_SECONDS:
+            raise SourceUnreachableError(f"the server has not answered for {_SILENCE_SECONDS:.0f} s")
 
     def _patience(self) -> float:
         return 0.02 if self._syncer.durable > self._confirmed else 0.2

@@ -15,7 +15,7 @@ import structlog
 
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import NotInitializedError
-from pgsluice.source.connect import Connection, connect, source_errors
+from pgsluice.source.connect import ANSWER_SECONDS, Connection, answering_within, connect, source_errors
 from pgsluice.source.install import InitOptions, InitReport, init, refresh
 from pgsluice.source.listener import Confirm, ListenerOptions, Origin
 from pgsluice.source.records import PipelineRecord, require_pipeline
@@ -134,7 +134,11 @@ class PostgresSource:
     @contextmanager
     def catalog(self) -> Iterator[Connection]:
         """A short connection for catalog look-ups."""
-        with source_errors(self.url, "read the catalog"), connect(self.url) as connection:
+        with (
+            source_errors(self.url, "read the catalog"),
+            connect(self.url) as connection,
+            answering_within(connection, ANSWER_SECONDS),
+        ):
             yield connection
 
     @staticmethod
