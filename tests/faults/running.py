@@ -146,16 +146,17 @@ class Runner:
 class Traffic:
     """The shop's traffic while a block runs; connects again when its server goes away."""
 
-    def __init__(self, url: str, seed: int) -> None:
+    def __init__(self, url: str, seed: int, *, fill: bool = True) -> None:
         self._url = url
         self._seed = seed
+        self._fill = fill
         self._thread: ShopTraffic | None = None
         self._going = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Traffic:
         print(f"traffic seed {self._seed}")
-        self._thread = ShopTraffic(self._url, self._seed)
+        self._thread = ShopTraffic(self._url, self._seed, fill=self._fill)
         self._thread.start()
         self._watcher.start()
         return self

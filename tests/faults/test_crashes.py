@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tests.fix_pg import Database
 
+pytestmark = pytest.mark.timeout(900)  # processes are started dozens of times
+
 LISTENER = [
     "log.before_data_sync",
     "log.after_data_sync",

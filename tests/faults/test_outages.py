@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tests.fix_proxy import DatabaseProxy
 
 
+pytestmark = pytest.mark.timeout(900)  # servers and processes are started again and again
+
 Runners = Callable[..., Runner]
 """Makes prepared pipelines of the shop."""
 

@@ -79,11 +79,13 @@ def _writer(directory: str) -> Any:
 
 def _write(number: int, batches: Iterator[pa.RecordBatch], directory: str) -> pa.RecordBatch:
     from pgsluice.changelog.envelope import ENVELOPE
+    from pgsluice.observability.failpoints import failpoint
 
     path = f"{directory}/{number:08d}-{uuid.uuid4().hex}.arrow"
     with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, ENVELOPE) as writer:
         for batch in batches:
             writer.write_batch(batch.cast(ENVELOPE) if batch.schema != ENVELOPE else batch)
+    failpoint("task.after_write")
     return pa.RecordBatch.from_pydict(
         {"part": pa.array([number], pa.int32()), "path": pa.array([path], pa.string())}
     )

@@ -1,0 +1,1 @@
+"""Long runs; not part of ``make test``."""
