@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _WATERMARK_SECONDS: Final = 10.0  # how often an idle sink's progress follows the stream
-_WITHOUT_SPARK_BYTES: Final = 8 << 20  # what the driver decodes itself while Spark starts
+_WITHOUT_SPARK_BYTES: Final = 8 << 20  # what the driver decodes itself before Spark is started
 _WAIT_SECONDS: Final = 0.2  # between looks at the stop flag while nothing comes
 
 
@@ -182,12 +182,19 @@ class SinkLoop(threading.Thread):
         slice_ = self._reader.next(self.facts.position, options.max_bytes, max_changes=options.max_changes)
         if slice_ is None or slice_.bytes <= options.small_bytes or self._spark.ready:
             return slice_
+        if self._go_without_spark(slice_):
+            return slice_
         # Small batches need no Spark: go on with those while it starts.
         self._spark.warm_up()
         return self._reader.next(self.facts.position, options.small_bytes, max_changes=options.max_changes)
 
     def _go_without_spark(self, slice_: LogSlice) -> bool:
-        """Whether a batch need not wait for Spark to start; its memory is bounded all the same."""
+        """
+        Whether a batch is not worth starting Spark for.
+
+        The driver decodes it alone, as it does small ones, and its memory is bounded all the same. Spark is
+        started by the first backlog that is larger, or by a chain, and serves from then on.
+        """
         return not self._chain and not self._spark.ready and slice_.bytes <= _WITHOUT_SPARK_BYTES
 
     def _session(self) -> SparkSession:
