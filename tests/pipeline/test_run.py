@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.fix_pg import Database
 
 SMALL = BatchOptions(small_bytes=1 << 40)  # everything on the driver
-LARGE = BatchOptions(small_bytes=0, max_bytes=200_000)  # everything through tasks
+LARGE = BatchOptions(small_bytes=0, without_spark_bytes=0, max_bytes=200_000)  # everything through tasks
 
 
 @pytest.fixture

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _WATERMARK_SECONDS: Final = 10.0  # how often an idle sink's progress follows the stream
-_WITHOUT_SPARK_BYTES: Final = 8 << 20  # what the driver decodes itself before Spark is started
 _WAIT_SECONDS: Final = 0.2  # between looks at the stop flag while nothing comes
 
 
@@ -50,7 +49,8 @@ class BatchOptions:
     max_bytes: int = 64 << 20  # of log; bounds what the driver and the target hold at once
     max_changes: int | None = None
     max_wait: float = 0.0  # seconds to let a batch fill; 0 takes what there is
-    small_bytes: int = SMALL_BYTES  # below it a batch is decoded on the driver
+    small_bytes: int = SMALL_BYTES  # up to it a batch is decoded on the driver
+    without_spark_bytes: int = 8 << 20  # the same while Spark is not started and no modifier needs it
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ class SinkLoop(threading.Thread):
         The driver decodes it alone, as it does small ones, and its memory is bounded all the same. Spark is
         started by the first backlog that is larger, or by a chain, and serves from then on.
         """
-        return not self._chain and not self._spark.ready and slice_.bytes <= _WITHOUT_SPARK_BYTES
+        return not self._chain and not self._spark.ready and slice_.bytes <= self._options.without_spark_bytes
 
     def _session(self) -> SparkSession:
         """This loop's own Spark session: settings that a sink makes for one commit stay its own."""
