@@ -150,6 +150,7 @@ def test_a_kept_result_says_where_it_comes_from(tmp_path: Path, monkeypatch: pyt
     assert "3 rows of 4" in path.read_text()
 
 
+@pytest.mark.timeout(60)
 def test_watching_counts_descendants_and_those_who_come_later() -> None:
     """CPU and memory of a process that is found only while watching are in the usage."""
     burn = "import time\nblock = bytearray(64 << 20)\nwhile time.process_time() < 0.5: pass\ninput()"
@@ -158,10 +159,9 @@ def test_watching_counts_descendants_and_those_who_come_later() -> None:
         {"self": os.getpid(), "later": lambda: started[0].pid if started else None}, alone=("self",)
     ) as watch:
         started.append(subprocess.Popen([sys.executable, "-c", burn], stdin=subprocess.PIPE))
-        while watch.usage().cpu_seconds["later"] < 0.3:
+        while watch.usage().cpu_seconds["later"] < 0.3 or watch.usage().peak_bytes["later"] < 64 << 20:
             pass
         started[0].communicate(b"\n")
-    assert watch.usage().peak_bytes["later"] >= 64 << 20
     assert watch.usage().peak_bytes["self"] > 0
 
 

@@ -173,6 +173,25 @@ def test_a_broken_connection_is_transient(proxy: DatabaseProxy) -> None:
     assert caught.value.transient
 
 
+def test_a_connection_that_dies_while_being_opened_may_be_tried_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the login and the session settings is a moment too, and a restart can fall into it."""
+    opens = psycopg.connect
+
+    def opens_and_dies(**parameters: object) -> psycopg.Connection[tuple[object, ...]]:
+        monkeypatch.undo()
+        conn = opens(**parameters)  # type: ignore[arg-type]
+        database.run(f"SELECT pg_terminate_backend({conn.info.backend_pid}, 5000)")
+        return conn
+
+    monkeypatch.setattr(psycopg, "connect", opens_and_dies)
+    with pytest.raises(SourceUnreachableError) as caught:
+        connect(database.url)
+    assert caught.value.transient
+    assert "\n" not in str(caught.value)
+
+
 def test_a_timeout_is_short(proxy: DatabaseProxy) -> None:
     """A server that accepts and says nothing is given up after connect_timeout."""
     proxy.delay = 30

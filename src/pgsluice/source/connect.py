@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from psycopg import pq
 
-from pgsluice.errors import SourceError, UnsupportedServerError
+from pgsluice.errors import SourceError, SourceUnreachableError, UnsupportedServerError
 from pgsluice.source.address import parse_url, safe_url
 from pgsluice.source.refusals import refusal, translate
 
@@ -154,5 +154,7 @@ def _pin(conn: Connection, url: str) -> None:
     # service file), and what is set last wins over the settings of role and database as well.
     result = conn.pgconn.exec_(_PIN.encode())
     if result.status != pq.ExecStatus.TUPLES_OK:
-        said = result.get_error_message()
+        said = " ".join(result.get_error_message().split())
+        if conn.pgconn.status == pq.ConnStatus.BAD:
+            raise SourceUnreachableError(f"{safe_url(url)} closed the connection as it was opened: {said}")
         raise SourceError(f"{safe_url(url)} refused the session settings that values are read under: {said}")

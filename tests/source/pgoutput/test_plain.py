@@ -52,6 +52,7 @@ def test_every_shorter_message_is_refused(message: bytes) -> None:
         pytest.param(bytes.fromhex("44 00004000 4b 0001 75"), id="unchanged value in an old tuple"),
         pytest.param(bytes.fromhex("44 00004000 4e 0001 6e"), id="delete with a new tuple"),
         pytest.param(bytes.fromhex("54 00000001 04 00004000"), id="unknown option of truncate"),
+        pytest.param(bytes.fromhex("4d 00 7fffffffffffffff 00 00000000"), id="no position behind it"),
         pytest.param(bytes.fromhex("43 01") + bytes(24), id="unknown flag of commit"),
     ],
 )

@@ -20,6 +20,7 @@ from pgsluice.source.pgoutput.wire import (
     HEADER,
     INSERT,
     KEY_TUPLE,
+    LAST_LSN,
     LATEST,
     MESSAGE,
     NEW_TUPLE,
@@ -168,9 +169,15 @@ def _check_truncate(
 
 
 @compiled
+def _is_lsn(data: Bytes, at: int) -> bool:
+    """Whether a position, and the one after it, fit into a column of the envelope."""
+    return 0 <= i64(data, at) < LAST_LSN
+
+
+@compiled
 def _check_logical(data: Bytes, at: int, end: int, is_open: bool, counters: LongRows) -> int:
     """Message: flags (1: transactional), LSN, prefix, length of the content, content."""
-    if end - at < 10 or data[at + 1] > 1 or i64(data, at + 2) < 0:
+    if end - at < 10 or data[at + 1] > 1 or not _is_lsn(data, at + 2):
         return BAD_MESSAGE
     prefix = at + 10
     after = after_zero(data, prefix, end)
@@ -218,7 +225,7 @@ def _check_rare(data: Bytes, at: int, end: int) -> int:
         at = _after_name(data, at + 5, end) if end - at >= 5 else -1
         at = _after_name(data, at, end) if at > 0 else -1
     elif kind == ORIGIN:
-        at = _after_name(data, at + 9, end) if end - at >= 9 and i64(data, at + 1) >= 0 else -1
+        at = _after_name(data, at + 9, end) if end - at >= 9 and _is_lsn(data, at + 1) else -1
     else:
         return UNKNOWN_KIND
     return FINE if at == end else BAD_MESSAGE
@@ -227,7 +234,7 @@ def _check_rare(data: Bytes, at: int, end: int) -> int:
 @compiled
 def _check_begin(data: Bytes, at: int, end: int, is_open: bool) -> int:
     """Begin: LSN of the commit, its time, xid."""
-    if end - at != 21 or i64(data, at + 1) < 0 or i64(data, at + 9) > LATEST:
+    if end - at != 21 or not _is_lsn(data, at + 1) or i64(data, at + 9) > LATEST:
         return BAD_MESSAGE
     return INSIDE_TRANSACTION if is_open else FINE
 
@@ -235,7 +242,7 @@ def _check_begin(data: Bytes, at: int, end: int, is_open: bool) -> int:
 @compiled
 def _check_commit(data: Bytes, at: int, end: int, commit_lsn: int) -> int:
     """Commit: flags (0), LSN of the commit, end of the transaction, time."""
-    if end - at != 26 or data[at + 1] != 0 or i64(data, at + 2) < 0 or i64(data, at + 10) < 0:
+    if end - at != 26 or data[at + 1] != 0 or not (_is_lsn(data, at + 2) and _is_lsn(data, at + 10)):
         return BAD_MESSAGE
     return FINE if i64(data, at + 2) == commit_lsn else OUTSIDE_TRANSACTION
 

@@ -48,7 +48,7 @@ class Cursor:
     def read_lsn(self) -> int:
         """Int64 (XLogRecPtr)."""
         lsn = self.read_uint(8)
-        if lsn >= 2**63:
+        if lsn >= 2**63 - 1:  # a message alone ends one behind it
             raise DecodeError("impossible LSN")
         return lsn
 
