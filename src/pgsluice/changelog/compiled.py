@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from numba import njit
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,3 +18,19 @@ def compiled(function: Callable[..., Any]) -> Any:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # neither the package nor the user's cache directory can be written
         return njit(nogil=True)(function)
+
+
+@intrinsic
+def copy_bytes(typing: Any, to: Any, to_at: Any, source: Any, source_at: Any, count: Any) -> Any:
+    """C's memcpy between two arrays of bytes, for compiled functions; a loop takes three times as long."""
+    del typing
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def place(array: int, offset: int) -> Any:
+            data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
+            return builder.gep(data, [arguments[offset]])
+
+        cgutils.raw_memcpy(builder, place(0, 1), place(2, 3), arguments[4], 1)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, source, types.intp, types.intp), generate

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pgsluice.changelog.compiled import compiled
+from pgsluice.changelog.compiled import compiled, copy_bytes
 from pgsluice.changelog.index import END, MARK, MESSAGE, OPENED, RECORD, RELATION, TYPE, WORDS, Records
 from pgsluice.errors import DecodeError
 
@@ -42,6 +42,14 @@ def _big(data: npt.NDArray[np.uint8], at: int, size: int) -> Any:
     for i in range(size):
         value = (value << 8) | np.int64(data[at + i])
     return value
+
+
+@compiled
+def _put_header(head: npt.NDArray[np.uint8], count: int, lsn: int) -> None:
+    for i in range(4):
+        head[i] = (count >> (8 * i)) & 255
+    for i in range(8):
+        head[4 + i] = (lsn >> (8 * i)) & 255
 
 
 @compiled
@@ -161,11 +169,8 @@ def _scan(
             state[_FOREIGN] = state[_LOCAL_ONLY]
         else:
             return at, out, found, BAD
-        for i in range(4):
-            frames[out + i] = (count >> (8 * i)) & 255
-        for i in range(8):
-            frames[out + 4 + i] = (lsn >> (8 * i)) & 255
-        frames[out + HEADER : out + HEADER + count] = wire[message:stop]
+        _put_header(frames[out : out + HEADER], count, lsn)
+        copy_bytes(frames, out + HEADER, wire, message, count)
         out += HEADER + count
         at = stop
     return at, out, found, MORE
@@ -197,6 +202,7 @@ class Scanner:
         self._records = np.zeros((MAX_RECORDS, WORDS), np.int64)
         self._state = np.zeros(_STATE, np.int64)
         self._state[_LOCAL_ONLY] = local_only
+        self.scan(self._frames, 0)  # loads the machine code now and not while the server sends
 
     def scan(self, wire: npt.NDArray[np.uint8], size: int) -> Scanned:
         """Frame as many whole messages as there are in the first ``size`` bytes."""

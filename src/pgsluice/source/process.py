@@ -9,6 +9,7 @@ ever in the process list; for a listener that belongs to a run, the end of that 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -153,6 +154,7 @@ def main() -> int:
             signal.signal(number, lambda *_: listener.stop())
         if not settings["detached"]:
             threading.Thread(target=_stop_with_parent, args=(listener,), daemon=True).start()
+        gc.freeze()  # what is loaded stays: each collection would walk through all of numba
         try:
             listener.run()
         finally:

@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES: Final = 4 << 20  # grows when one row is larger
 _RECEIVE_BUFFER: Final = 4 << 20  # the kernel's: what arrives while we write the last piece
-_LOW_WATER: Final = 256 << 10  # bytes to wait for while traffic is high: few, large reads
-_LOW_WATER_WAIT: Final = 0.005  # seconds to wait for them
-_BUSY: Final = 64 << 10  # a read of this size means that traffic is high
+_LOW_WATER: Final = 1 << 20  # bytes to wait for while traffic is high: few, large reads
+_LOW_WATER_WAIT: Final = 0.02  # seconds to wait for them
+_BUSY: Final = 32 << 10  # as much in one of the next two times means that traffic is high
+_RISE_SECONDS: Final = 0.005  # while traffic is low: soon found out when it rises
+_FALL_SECONDS: Final = 0.25  # while it is high: longer, since the server sends nothing while it sorts a transaction
 _ORIGIN_FROM: Final = 160000
 _PG_EPOCH: Final = 946684800  # seconds from 1970 to 2000
 
@@ -135,6 +137,7 @@ class _SocketStream(_Buffer):
         self._slot = slot
         self._socket = socket.socket(fileno=socket.dup(connection.pgconn.socket))
         self._low_water = 1
+        self._recent, self._recent_since = 0, time.monotonic()  # bytes, and since when they are counted
         self._can_wait_for_more = sys.platform == "linux" and self._socket.family != socket.AF_UNIX
         self._socket.setblocking(True)
         # Taken over before the command is sent: libpq may read far past CopyBothResponse.
@@ -173,17 +176,19 @@ class _SocketStream(_Buffer):
         self.shrink()
         limit = min(timeout, _LOW_WATER_WAIT) if self._low_water > 1 else timeout
         select.select([self._socket.fileno(), wake], [], [], limit)
-        count = self._receive()
-        self._adapt(count)
+        self._recent += self._receive()
+        now = time.monotonic()
+        if now - self._recent_since >= (_FALL_SECONDS if self._low_water > 1 else _RISE_SECONDS):
+            self._set_low_water(_LOW_WATER if self._recent >= _BUSY else 1)
+            self._recent, self._recent_since = 0, now
 
-    def _adapt(self, count: int) -> None:
+    def _set_low_water(self, wanted: int) -> None:
         """
-        Set the low-water mark by the size of the last read.
+        Say how many bytes are worth waking up for.
 
-        The server flushes message by message: with the mark at 1 a million rows are 700 thousand
-        reads and the rate is halved.
+        The server flushes message by message: with the mark at 1 a million rows are some 200 thousand
+        reads, and with it high some hundreds. A read's own size says nothing: who reads fast reads little.
         """
-        wanted = _LOW_WATER if count >= _BUSY else 1
         if self._can_wait_for_more:
             if wanted != self._low_water:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
