@@ -68,6 +68,7 @@ class LogWriter:
         self._new_names = True
         self._carried: dict[tuple[int, int], bytes] = {}  # Relation and Type frames of this connection
         self.end = Lsn(0)
+        index.seal(np.empty(0, index.RECORD))  # loads the machine code now and not with the first commit
         write_meta(directory, meta)
         self._recover(Lsn.parse(meta.start_lsn))
 

@@ -30,6 +30,8 @@ _LOCAL_ONLY = 9  # whether changes that the source itself replicated from elsewh
 _FOREIGN = 10  # whether the open transaction came from elsewhere
 _STATE = 11
 
+_NO_RECORDS: Final = np.empty(0, RECORD)
+
 MORE: Final = 0  # the rest is a part of a message
 OTHER: Final = 1  # the next message is not CopyData: a notice, an error, the end of the copy
 AGAIN: Final = 2  # records are used up
@@ -229,7 +231,7 @@ class Scanner:
         self._state[_BASE] = offset
         self._state[_MARKED] = offset
         if not self._state[_OPEN]:
-            return np.empty(0, RECORD)
+            return _NO_RECORDS
         _put(self._records, 0, OPENED, offset, 0, self._state, 0)
         return as_records(self._records[:1])
 
@@ -252,5 +254,7 @@ class Scanner:
 
 def as_records(words: npt.NDArray[np.int64]) -> Records:
     """Index records from the words that the compiled pass writes."""
+    if not len(words):
+        return _NO_RECORDS
     # kind stands in the low half of the first word and the checksum, still 0, in the high half.
     return words.copy().view(RECORD).reshape(-1)

@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
+import psycopg
 from psycopg import pq
 
 from pgsluice.errors import (
@@ -31,7 +32,6 @@ from pgsluice.errors import (
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import psycopg
 
     from pgsluice.changelog.position import Lsn
 
@@ -41,7 +41,9 @@ _LOW_WATER: Final = 1 << 20  # bytes to wait for while traffic is high: few, lar
 _LOW_WATER_WAIT: Final = 0.02  # seconds to wait for them
 _BUSY: Final = 32 << 10  # as much in one of the next two times means that traffic is high
 _RISE_SECONDS: Final = 0.005  # while traffic is low: soon found out when it rises
-_FALL_SECONDS: Final = 0.25  # while it is high: longer, since the server sends nothing while it sorts a transaction
+_FALL_SECONDS: Final = 0.25  # while it is high: longer, since the server is silent while it sorts
+_RECORD_READS: Final = 3  # a TLS record has up to 16 KiB, of which libpq takes at least 8 at a time
+_COPY_DATA: Final = struct.Struct(">cI").pack
 _ORIGIN_FROM: Final = 160000
 _PG_EPOCH: Final = 946684800  # seconds from 1970 to 2000
 
@@ -128,6 +130,43 @@ class _Buffer:
             self.buffer[: self.size] = kept
 
 
+class _Gate:
+    """
+    Waiting at a socket: for the first byte while traffic is low, for a large piece while it is high.
+
+    The server flushes message by message. Woken by each, we would read a million rows in some 200 thousand
+    pieces, and waking us would cost the server as much again; this way they are some hundreds. A read's
+    own size says nothing about traffic, for who reads fast reads little; so bytes are counted over time.
+    """
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self._low_water = 1
+        self._recent, self._recent_since = 0, time.monotonic()  # bytes, and since when they are counted
+        self._can_wait_for_more = sys.platform == "linux" and line.family != socket.AF_UNIX
+
+    def wait(self, timeout: float, wake: int) -> None:
+        """Until bytes have come, ``wake`` is readable or the time is over."""
+        limit = min(timeout, _LOW_WATER_WAIT) if self._low_water > 1 else timeout
+        select.select([self._line.fileno(), wake], [], [], limit)
+
+    def count(self, received: int) -> None:
+        """Take note of what was read."""
+        self._recent += received
+        now = time.monotonic()
+        if now - self._recent_since >= (_FALL_SECONDS if self._low_water > 1 else _RISE_SECONDS):
+            self._set_low_water(_LOW_WATER if self._recent >= _BUSY else 1)
+            self._recent, self._recent_since = 0, now
+
+    def _set_low_water(self, wanted: int) -> None:
+        if self._can_wait_for_more:
+            if wanted != self._low_water:
+                self._line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
+        elif wanted > 1:
+            time.sleep(0.001)  # no low-water mark here: let a piece gather
+        self._low_water = wanted
+
+
 class _SocketStream(_Buffer):
     """The socket itself, read in bulk. Only for connections without encryption."""
 
@@ -136,9 +175,7 @@ class _SocketStream(_Buffer):
         self._connection = connection  # libpq keeps its own descriptor; it must stay idle
         self._slot = slot
         self._socket = socket.socket(fileno=socket.dup(connection.pgconn.socket))
-        self._low_water = 1
-        self._recent, self._recent_since = 0, time.monotonic()  # bytes, and since when they are counted
-        self._can_wait_for_more = sys.platform == "linux" and self._socket.family != socket.AF_UNIX
+        self._gate = _Gate(self._socket)
         self._socket.setblocking(True)
         # Taken over before the command is sent: libpq may read far past CopyBothResponse.
         self._socket.sendall(b"Q" + struct.pack(">I", len(command) + 5) + command + b"\0")
@@ -172,29 +209,10 @@ class _SocketStream(_Buffer):
         return count
 
     def fill(self, timeout: float, wake: int) -> None:
-        """Wait, then read once; while traffic is high, wait for a large piece."""
+        """Wait, then read once."""
         self.shrink()
-        limit = min(timeout, _LOW_WATER_WAIT) if self._low_water > 1 else timeout
-        select.select([self._socket.fileno(), wake], [], [], limit)
-        self._recent += self._receive()
-        now = time.monotonic()
-        if now - self._recent_since >= (_FALL_SECONDS if self._low_water > 1 else _RISE_SECONDS):
-            self._set_low_water(_LOW_WATER if self._recent >= _BUSY else 1)
-            self._recent, self._recent_since = 0, now
-
-    def _set_low_water(self, wanted: int) -> None:
-        """
-        Say how many bytes are worth waking up for.
-
-        The server flushes message by message: with the mark at 1 a million rows are some 200 thousand
-        reads, and with it high some hundreds. A read's own size says nothing: who reads fast reads little.
-        """
-        if self._can_wait_for_more:
-            if wanted != self._low_water:
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
-        elif wanted > 1:
-            time.sleep(0.001)  # no low-water mark here: let a piece gather
-        self._low_water = wanted
+        self._gate.wait(timeout, wake)
+        self._gate.count(self._receive())
 
     def take_other(self) -> None:
         """An error ends the stream, a notice may; the rest says nothing to us."""
@@ -244,6 +262,8 @@ class _LibpqStream(_Buffer):
         self._connection = connection
         self._pgconn = connection.pgconn
         self._slot = slot
+        self._line = socket.socket(fileno=socket.dup(connection.pgconn.socket))  # for waiting only
+        self._gate = _Gate(self._line)
         self._notices: list[str] = []
         self._pgconn.notice_handler = self._note
         result = self._pgconn.exec_(command)
@@ -254,33 +274,43 @@ class _LibpqStream(_Buffer):
         self._notices.append(_result_fields(result).get("M", ""))
 
     def fill(self, timeout: float, wake: int) -> None:
-        """Take messages until there are none or the buffer is well filled."""
+        """Wait, then take messages until there are none or the buffer is well filled."""
         self.shrink()
-        if self._take():
-            return
-        select.select([self._pgconn.socket, wake], [], [], timeout)
+        before = self.size
+        if not self._take():
+            self._gate.wait(timeout, wake)
+        # Messages arrive in as many TLS records, and libpq takes one at a time. What it has decrypted and
+        # not yet taken wakes nobody: one record's worth is asked for before we wait again.
+        fruitless = 0
+        while self.size < BUFFER_BYTES // 2 and fruitless < _RECORD_READS:
+            self._consume_input()
+            fruitless = 0 if self._take() else fruitless + 1
+        self._gate.count(self.size - before)
+
+    def _consume_input(self) -> None:
         try:
             self._pgconn.consume_input()
-        except Exception as exc:
+        except psycopg.Error as exc:
             raise SourceUnreachableError(f"the replication connection broke: {exc}") from exc
-        self._take()
 
     def _take(self) -> bool:
-        taken = False
-        while self.size < BUFFER_BYTES // 2:
+        """Move the messages that libpq holds into the buffer; whether there were any."""
+        parts: list[bytes | memoryview] = []
+        size = 0
+        while size < BUFFER_BYTES // 2:
             count, data = self._pgconn.get_copy_data(1)
             if self._notices:
                 check_notice(self._notices.pop())
-            if count == 0:
+            if count <= 0:
                 break
-            if count < 0:
-                raise replication_error(_result_fields(self._pgconn.get_result()), self._slot)
-            room = self.room(count + 5)
-            struct.pack_into(">cI", room, 0, b"d", count + 4)
-            room[5 : 5 + count] = data
-            self.size += count + 5
-            taken = True
-        return taken
+            parts += (_COPY_DATA(b"d", count + 4), data)
+            size += count + 5
+        if size:
+            self.room(size)[:size] = b"".join(parts)
+            self.size += size
+        if count < 0:
+            raise replication_error(_result_fields(self._pgconn.get_result()), self._slot)
+        return size > 0
 
     def take_other(self) -> None:
         """Never called: libpq hands out nothing but CopyData."""
@@ -296,6 +326,7 @@ class _LibpqStream(_Buffer):
 
     def close(self) -> None:
         """Closing the connection ends the copy."""
+        self._line.close()
         self._connection.close()
 
 
