@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
 
-_EVERY: Final = 0.2  # seconds: often enough for a peak, seldom enough to cost nothing
-_FAMILIES_EVERY: Final = 5  # looks; finding descendants means to go through all processes of the machine
+_EVERY: Final = 0.5  # seconds: a look walks through all pages of the JVM, at the cost of what is measured
+_FAMILIES_EVERY: Final = 2  # looks; finding descendants means to go through all processes of the machine
 
 
 class Watch:

@@ -62,7 +62,7 @@ def _walk(wire: npt.NDArray[np.uint8], size: int, wanted: int) -> tuple[Any, Any
 
 
 class _Reader:
-    """The socket of a replication connection after START_REPLICATION, and the bytes that were read from it."""
+    """The socket of a replication connection after START_REPLICATION, and what was read from it."""
 
     def __init__(self, url: str, slot: str, publication: str) -> None:
         self.buffer = np.empty(_BUFFER, np.uint8)

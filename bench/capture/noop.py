@@ -1,11 +1,10 @@
-"""A sink that types every row in the JVM and throws it away: what Spark itself costs, and nothing else."""
+"""A sink that has every row typed and throws it away: what Spark itself costs, and nothing else."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.schema.typed.choices import SpecialValues
-from pgsluice.schema.typed.spark_rows import typed_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,8 +32,8 @@ class TypedNoopSink:
 
 def typed(step: DataStep) -> DataFrame:
     """The typed rows of a step that has one table."""
-    (version,) = step.tables.values()
-    return typed_frame(step.frame(), version, SpecialValues()).select(*COLUMNS)
+    (number,) = step.tables
+    return step.typed(number, SpecialValues(), COLUMNS)
 
 
 def throw_away(frame: DataFrame) -> None:

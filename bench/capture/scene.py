@@ -92,8 +92,8 @@ class Scene:
 
     @cached_property
     def warm_up(self) -> DataSet:
-        """A few rows, large enough for the way through executors, to warm everything up before the clock."""
-        return self.write("warm_up", 20_000)
+        """Enough rows that the JVM has compiled what they go through, before the clock starts."""
+        return self.write("warm_up", 200_000)
 
     def write(self, table: str, rows: int, *, transactions: int = TRANSACTIONS) -> DataSet:
         """Make a table, its publication and a slot, then insert the rows."""

@@ -1,8 +1,8 @@
 """
 Figure 2: log -> Spark -> ``noop`` with eight typed columns, and slot -> log -> Spark -> ``noop``.
 
-By the loop of a pipeline (one job per batch, rows typed by the JVM), and by the data source that Spark
-users call (rows typed in its tasks). Spark and its workers are warm when the clock starts. The
+By the loop of a pipeline (one job per batch), and by the data source that Spark users call; both type
+rows in the tasks that decode them. Spark and its workers are warm when the clock starts. The
 rows are compared afterwards, by jobs over the same frames.
 """
 
@@ -19,8 +19,7 @@ from bench.capture.route import carry, listening, slices, spark_process, wait_fo
 from bench.harness import Bar, Sample, WrongResultError, figure
 from bench.watch import Watch
 from pgsluice.schema.typed.choices import SpecialValues
-from pgsluice.schema.typed.spark_rows import typed_frame
-from pgsluice.source.tasks import envelope_frame
+from pgsluice.source.tasks import typed_range_frame
 from pgsluice.spark import register
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def _loop_checksum(scene: Scene, log: Path, end: Lsn) -> Checksum:
     rows = total = 0
     for parts, tables in slices(log, end):
         (version,) = tables.values()
-        frame = typed_frame(envelope_frame(scene.spark.get(), parts), version, SpecialValues())
-        found = spark_checksum(frame.select(*COLUMNS))
+        frame = typed_range_frame(scene.spark.get(), parts, version, SpecialValues(), COLUMNS)
+        found = spark_checksum(frame)
         rows, total = rows + found.rows, total + found.total
     return Checksum(rows, total)

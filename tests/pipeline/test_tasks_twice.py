@@ -42,7 +42,8 @@ def test_both_attempts_left_a_file_and_one_counts(spark: SparkSession, tmp_path:
     finally:
         del spark.sparkContext.environment[VARIABLE]
     assert mark.exists(), "no worker was killed"
-    assert len(list(staged.iterdir())) > len(paths) == 4
+    # One hop leaves a file per range, two hops leave one per task.
+    assert len(list(staged.iterdir())) > len(paths) == (spark.sparkContext.defaultParallelism if chain else 4)
     found = pa.concat_tables(staged_tables(paths))
     assert found["values"].to_pylist() == step.rows["values"].to_pylist()
     print(f"compared {found.num_rows} rows")

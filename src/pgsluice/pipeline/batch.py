@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pgsluice.changelog.envelope import ENVELOPE
 from pgsluice.pipeline.staging import stage, staged_tables
-from pgsluice.source.tasks import decode, envelope_frame
+from pgsluice.source.tasks import decode, envelope_frame, typed_range_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pgsluice.modifiers.chain import Chain
     from pgsluice.schema.table import TableVersion
+    from pgsluice.schema.typed.choices import SpecialValues
     from pgsluice.source.relations import DecodableRange
 
 SMALL_BYTES: Final = 256 << 10  # of log; measured: below it a Spark job costs more than it saves
@@ -78,6 +79,15 @@ class LogStep:
         spark = self._spark()
         frame: Any = spark.createDataFrame(self._local) if self.small else envelope_frame(spark, self._parts)
         return self._chain.apply(frame, self._tables)
+
+    def typed(self, number: int, choices: SpecialValues, columns: Sequence[str]) -> DataFrame:
+        """The rows of one table version with typed columns; without modifiers, its tasks type them."""
+        version = self._tables[number]
+        if self.small or self._chain:
+            from pgsluice.schema.typed.spark_rows import typed_frame
+
+            return typed_frame(self.frame(), version, choices).select(*columns)
+        return typed_range_frame(self._spark(), self._parts, version, choices, columns)
 
     @cached_property
     def _local(self) -> pa.Table:

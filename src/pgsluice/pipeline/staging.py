@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from pgsluice.source.tasks import decode, envelope_frame
+from pgsluice.source.tasks import envelope_frame, for_each_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,30 +40,22 @@ def stage(
         written = chain.apply(envelope_frame(spark, parts), tables).mapInArrow(_writer(target), _STAGED)
     else:
         # Nothing changes a row on its way: one hop decodes and writes.
-        written = spark.range(0, len(parts), 1, len(parts)).mapInArrow(
-            _decoder(tuple(parts), target), _STAGED
+        written = for_each_range(
+            spark, parts, lambda number, rows: iter((_write(number, iter((rows,)), target),)), _STAGED
         )
     found = sorted((row.part, row.path) for row in written.collect())
     return [Path(path) for _, path in found]
 
 
 def staged_tables(paths: Sequence[Path]) -> Iterator[pa.Table]:
-    """The rows of the files, a table per file, mapped and not copied."""
+    """The rows of the files, a table per range or less, mapped and not copied."""
     for path in paths:
         with pa.memory_map(str(path)) as source:
-            table = pa.ipc.open_file(source).read_all()
-            if table.num_rows:
-                yield table
+            file = pa.ipc.open_file(source)
+            for batch in map(file.get_batch, range(file.num_record_batches)):
+                if batch.num_rows:
+                    yield pa.Table.from_batches([batch])
         path.unlink()
-
-
-def _decoder(parts: tuple[DecodableRange, ...], directory: str) -> Any:
-    def decode_and_write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield _write(number, iter([decode(parts[number])]), directory)
-
-    return decode_and_write
 
 
 def _writer(directory: str) -> Any:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgsluice.schema.table import TableVersion
+    from pgsluice.schema.typed.choices import SpecialValues
 
 Guarantee = Literal["exactly once", "idempotent", "at least once"]
 
@@ -64,6 +65,15 @@ class DataStep(Protocol):
         The rows as a Spark frame, for sinks that write from executors.
 
         Its partitions, read one after the other, give the rows in order.
+        """
+        ...
+
+    def typed(self, number: int, choices: SpecialValues, columns: Sequence[str]) -> DataFrame:
+        """
+        The rows of one table version, with some of the columns of :mod:`pgsluice.schema.typed.layout`.
+
+        Order is that of ``frame()``; ``number`` is a key of ``tables``. Each column costs: name those that
+        are needed.
         """
         ...
 

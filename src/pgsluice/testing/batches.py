@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from pgsluice.schema.typed.choices import SpecialValues
+
 
 class Unchanged(Enum):
     """The type of :data:`UNCHANGED`."""
@@ -110,6 +112,12 @@ class LocalStep:
         from pgsluice.changelog.envelope import SPARK_ENVELOPE
 
         return SparkSession.builder.getOrCreate().createDataFrame(self.rows, schema=SPARK_ENVELOPE)
+
+    def typed(self, number: int, choices: SpecialValues, columns: Sequence[str]) -> DataFrame:
+        """The rows of one table version with typed columns."""
+        from pgsluice.schema.typed.spark_rows import typed_frame
+
+        return typed_frame(self.frame(), self.tables[number], choices).select(*columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,10 @@ class LogPartition(InputPartition):
 
 def rows(partition: LogPartition) -> Iterator[pa.RecordBatch]:
     """The rows of a partition, a range at a time; runs in a task."""
-    from pgsluice.source.tasks import decode
+    from pgsluice.source.tasks import decode_in_task
 
     for part in partition.parts:
-        batch = decode(part)
+        batch = decode_in_task(part)
         if partition.versions:
             yield from _typed(batch, partition)
         elif batch.num_rows:
