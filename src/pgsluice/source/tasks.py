@@ -105,7 +105,7 @@ def for_each_range(
     many tasks as can run at once: each costs some 30 ms of CPU, whatever it does.
     """
     ranges = tuple(parts)
-    tasks = min(len(ranges), spark.sparkContext.defaultParallelism)
+    tasks = max(1, min(len(ranges), spark.sparkContext.defaultParallelism))
     bounds = [len(ranges) * number // tasks for number in range(tasks + 1)]
 
     def decode_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
