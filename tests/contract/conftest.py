@@ -63,7 +63,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker of this folder."""
     config.addinivalue_line(
-        "markers", "only(holds=, guarantee=, ways=): run for sinks of this kind, and by these ways, only"
+        "markers",
+        "only(holds=, guarantee=, keeps_all=, ways=): run for such sinks, and by these ways, only",
     )
 
 

@@ -32,6 +32,7 @@ class Target(ABC):
     holds: ClassVar[Literal["tables", "lines"]]
     guarantee: ClassVar[Guarantee]
     needs_spark: ClassVar[bool] = False
+    keeps_all: ClassVar[bool] = False  # every row that ever came, in this process: its memory has no bound
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -57,6 +58,7 @@ class MemoryTarget(Target):
 
     holds = "tables"
     guarantee = "exactly once"
+    keeps_all = True
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)

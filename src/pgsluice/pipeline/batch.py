@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +24,7 @@ from pgsluice.source.tasks import decode, envelope_frame, typed_range_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from concurrent.futures import Executor, Future
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -31,6 +34,25 @@ if TYPE_CHECKING:
     from pgsluice.source.relations import DecodableRange
 
 SMALL_BYTES: Final = 256 << 10  # of log; measured: below it a Spark job costs more than it saves
+
+_PREFIX: Final = "batch-"
+
+
+def remove_leftovers(scratch: Path) -> None:
+    """Remove the files of steps whose process was killed; only while no run uses the directory."""
+    for directory in scratch.glob(f"{_PREFIX}*"):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """Files with the rows of a step."""
+
+    directory: Path
+    paths: list[Path]
+
+    def remove(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 class LogStep:
@@ -51,6 +73,7 @@ class LogStep:
         self._chain = chain
         self._spark = spark
         self._scratch = scratch
+        self._ready: Future[_Staged] | None = None
         self.small = small
 
     @property
@@ -67,12 +90,33 @@ class LogStep:
                 else self._local
             )
             return
-        # The large way: tasks decode, modify and leave files; only what finished tasks name is read.
-        directory = Path(tempfile.mkdtemp(prefix="batch-", dir=self._scratch))
+        ready, self._ready = self._ready, None
+        staged = ready.result() if ready else self._stage()
         try:
-            yield from staged_tables(stage(self._spark(), self._parts, self._chain, self._tables, directory))
+            yield from staged_tables(staged.paths)
         finally:
+            staged.remove()
+
+    def make_ready(self, workers: Executor) -> None:
+        """Let a worker begin with what the next call of :meth:`chunks` will give, unless one has begun."""
+        if not self.small and self._ready is None:
+            self._ready = workers.submit(self._stage)
+
+    def discard(self) -> None:
+        """Remove what was made ready and nobody took."""
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            with suppress(Exception):  # it left nothing, then
+                ready.result().remove()
+
+    def _stage(self) -> _Staged:
+        """The large way: tasks decode, modify and leave files; only what finished tasks name is read."""
+        directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._scratch))
+        try:
+            return _Staged(directory, stage(self._spark(), self._parts, self._chain, self._tables, directory))
+        except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
+            raise
 
     def frame(self) -> DataFrame:
         """The rows as a Spark frame."""

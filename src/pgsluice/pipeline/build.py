@@ -56,6 +56,7 @@ def build_pipeline(
                 max_bytes=target.batch.max_bytes,
                 max_changes=target.batch.max_rows,
                 max_wait=target.batch.max_wait,
+                queue_bytes=target.batch.queue_bytes,
             )
             for target in targets
         },

@@ -20,6 +20,7 @@ from pgsluice.changelog.position import Lsn, Progress
 from pgsluice.changelog.reader import LogReader, LogSlice
 from pgsluice.errors import SlotAheadOfLogError, WrongSystemError
 from pgsluice.observability.failpoints import failpoint
+from pgsluice.pipeline.ahead import ReadAhead
 from pgsluice.pipeline.batch import SMALL_BYTES, LogBatch, LogStep
 from pgsluice.pipeline.policy import after_error
 from pgsluice.schema.store import SchemaStore
@@ -40,6 +41,7 @@ logger = structlog.get_logger(__name__)
 
 _WATERMARK_SECONDS: Final = 10.0  # how often an idle sink's progress follows the stream
 _WAIT_SECONDS: Final = 0.2  # between looks at the stop flag while nothing comes
+_FILL_SECONDS: Final = 0.1  # under load: a job costs as much CPU as some ten thousand rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class BatchOptions:
     max_wait: float = 0.0  # seconds to let a batch fill; 0 takes what there is
     small_bytes: int = SMALL_BYTES  # up to it a batch is decoded on the driver
     without_spark_bytes: int = 8 << 20  # the same while Spark is not started and no modifier needs it
+    queue_bytes: int = 64 << 20  # of log: how much is made ready while the sink writes; 0 for nothing
 
 
 @dataclass(slots=True)
@@ -93,8 +96,11 @@ class SinkLoop(threading.Thread):
         self._consumers = Consumers(log)
         self._stopping = threading.Event()
         self._until: Lsn | None = None
+        self._making_session = threading.Lock()
         self._own_session: SparkSession | None = None
         self._token: str | None = None
+        self._ahead = ReadAhead(options.queue_bytes if getattr(sink, "takes_chunks", False) else 0)
+        self._under_load = False  # whether the last batch went through tasks, and nothing was idle since
         self._moved_at = time.monotonic()
         self.facts = LoopFacts()
         self.error: BaseException | None = None
@@ -158,9 +164,9 @@ class SinkLoop(threading.Thread):
         relations = Relations(store, catalog=self._catalog, wanted=self._wanted)
         try:
             while not self._stopping.is_set():
-                slice_ = self._next()
+                slice_, step = self._ahead.take() or (self._next(), None)
                 if slice_ is not None:
-                    self._apply(slice_, relations)
+                    self._apply(slice_, step, relations)
                 elif self._caught_up():
                     return
                 else:
@@ -168,14 +174,22 @@ class SinkLoop(threading.Thread):
         except BaseException as exc:  # noqa: BLE001 - raised again by the pipeline, in its own thread
             self.error = exc
         finally:
+            self._ahead.close()
             self._sink.close()
             store.close()
 
     def _next(self) -> LogSlice | None:
         slice_ = self._read()
-        if slice_ is None or not self._options.max_wait or slice_.bytes >= self._options.max_bytes:
+        if slice_ is None or slice_.bytes >= self._options.max_bytes:
             return slice_
-        return None if self._stopping.wait(self._options.max_wait) else self._read()
+        wait = self._options.max_wait or self._fill_seconds(slice_)
+        if not wait:
+            return slice_
+        return None if self._stopping.wait(wait) else self._read()
+
+    def _fill_seconds(self, slice_: LogSlice) -> float:
+        """While one batch for tasks follows another, each may fill a moment: fewer jobs for the same rows."""
+        return _FILL_SECONDS if self._under_load and slice_.bytes > self._options.small_bytes else 0.0
 
     def _read(self) -> LogSlice | None:
         options = self._options
@@ -199,9 +213,10 @@ class SinkLoop(threading.Thread):
 
     def _session(self) -> SparkSession:
         """This loop's own Spark session: settings that a sink makes for one commit stay its own."""
-        if self._own_session is None:
-            self._own_session = self._spark.child()
-        return self._own_session
+        with self._making_session:  # the thread that reads ahead asks too
+            if self._own_session is None:
+                self._own_session = self._spark.child()
+            return self._own_session
 
     def _caught_up(self) -> bool:
         return self._until is not None and self._reader.end >= self._until
@@ -210,23 +225,45 @@ class SinkLoop(threading.Thread):
         """Wait for more; when nothing comes for long, let the progress follow the stream."""
         if self._reader.wait(_WAIT_SECONDS):
             return
+        self._under_load = False
         end = self._reader.end
         quiet = time.monotonic() - self._moved_at
         behind = end > self.facts.position and quiet >= _WATERMARK_SECONDS
         if behind and self._reader.next(self.facts.position, 1) is None:
             self._follow(end)
 
-    def _apply(self, slice_: LogSlice, relations: Relations) -> None:
+    def _apply(self, slice_: LogSlice, ready: LogStep | None, relations: Relations) -> None:
+        step = ready
+
         def once() -> None:
-            parts, tables = relations.resolve(slice_.ranges)
-            small = slice_.bytes <= self._options.small_bytes or self._go_without_spark(slice_)
-            step = LogStep(parts, tables, self._chain, self._session, self._context.state_dir, small=small)
+            nonlocal step
+            step = step or self._step(slice_, relations)
+            self._under_load = not step.small
+            if not step.small:
+                self._ahead.begin(
+                    step,
+                    lambda most: self._read_large(slice_.end, most),
+                    lambda following: self._step(following, relations),
+                )
             self._sink.apply(LogBatch(self._token, self._encode(slice_.end), (step,)))
 
         if self._with_patience(once):
             self._moved_to(slice_.end)
             self.facts.batches += 1
             self.facts.changes += slice_.changes
+
+    def _step(self, slice_: LogSlice, relations: Relations) -> LogStep:
+        parts, tables = relations.resolve(slice_.ranges)
+        small = slice_.bytes <= self._options.small_bytes or self._go_without_spark(slice_)
+        return LogStep(parts, tables, self._chain, self._session, self._context.state_dir, small=small)
+
+    def _read_large(self, after: Lsn, most: int) -> LogSlice | None:
+        """What follows a position, if that is much; a smaller batch had better grow meanwhile."""
+        options = self._options
+        most = min(options.max_bytes, most)
+        slice_ = self._reader.next(after, most, max_changes=options.max_changes)
+        is_much = slice_ is not None and slice_.bytes > max(options.small_bytes, most // 2)
+        return slice_ if is_much else None
 
     def _follow(self, end: Lsn) -> None:
         """Move the progress of an idle sink."""

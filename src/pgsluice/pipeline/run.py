@@ -14,6 +14,7 @@ import structlog
 
 from pgsluice.errors import MachineError
 from pgsluice.modifiers.chain import Chain
+from pgsluice.pipeline.batch import remove_leftovers
 from pgsluice.pipeline.loop import BatchOptions, SinkLoop
 from pgsluice.pipeline.session import LazySpark, SparkOptions
 from pgsluice.sinks.base import SinkContext
@@ -90,6 +91,7 @@ class Pipeline:
         listener.start()
         try:
             listener.wait_until_streaming(_START_SECONDS)
+            remove_leftovers(self.state_dir)  # the log's lock is ours now, so no other run is alive
             self._open_sinks(record)
             if once:
                 self.finish_at(self._source.current_lsn())

@@ -137,6 +137,8 @@ class MemoryStore:
 class MemorySink:
     """Writes to a :class:`MemoryStore`. See the module's text for what it promises."""
 
+    takes_chunks = True
+
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._pipeline = ""

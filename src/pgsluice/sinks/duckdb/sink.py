@@ -44,6 +44,8 @@ class DuckDBSink:
         target: the file, or all options.
     """
 
+    takes_chunks = True
+
     def __init__(self, target: DuckDBConfig | str | Path) -> None:
         self._config = target if isinstance(target, DuckDBConfig) else DuckDBConfig(path=Path(target))
         self._connection: Any = None
