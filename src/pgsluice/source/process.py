@@ -32,24 +32,37 @@ _LOCK_WAIT = 10.0  # seconds that an earlier owner has to end
 
 
 class ListenerProcess:
-    """A listener that was started by us."""
+    """
+    A listener that was started by us.
+
+    Args:
+        log_file: where its log lines go; by default to our standard error, which one with a lease outlives.
+    """
 
     def __init__(
-        self, options: ListenerOptions, *, log_level: str = "info", log_format: str = "console"
+        self,
+        options: ListenerOptions,
+        *,
+        log_level: str = "info",
+        log_format: str = "console",
+        log_file: Path | None = None,
     ) -> None:
         self._options = options
+        self._log_file = log_file
         self._settings = {"log_level": log_level, "log_format": log_format, "detached": options.lease > 0}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it; returns before it streams."""
         prepare_directory(self._options.log)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "pgsluice.source.process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,  # where it says what ended it
-            start_new_session=True,  # a Ctrl-C at the terminal is for the run, which then stops us in order
-        )
+        with contextlib.ExitStack() as files:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "pgsluice.source.process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,  # where it says what ended it
+                stderr=files.enter_context(_appending(self._log_file)) if self._log_file else None,
+                start_new_session=True,  # a Ctrl-C at the terminal is for the run, which stops us in order
+            )
         options = {**asdict(self._options), "log": str(self._options.log)}
         stdin = _pipe(self._process.stdin)
         stdin.write(json.dumps({**self._settings, "options": options}).encode() + b"\n")
@@ -120,6 +133,10 @@ def prepare_directory(log: Path) -> None:
 def listening_process(log: Path) -> int | None:
     """The process id of the listener that owns a log, or None."""
     return holder(log / "lock")
+
+
+def _appending(path: Path) -> IO[bytes]:
+    return open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

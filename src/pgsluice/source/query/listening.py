@@ -7,9 +7,6 @@ ends by itself when no reader has been seen for a while. The slot keeps what com
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.lock import LogLock
@@ -22,7 +19,6 @@ from pgsluice.source.query.published import published_table
 from pgsluice.source.records import Names, read_record, require_pipeline, resolve_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pgsluice.changelog.position import Lsn
@@ -82,9 +78,8 @@ class SourceListener:
         self.ensure()
 
     def _start(self, log: Path) -> None:
-        process = ListenerProcess(self._listener_options(), log_level="warn")
-        with _errors_to(log / "listener.log"):
-            process.start()
+        process = ListenerProcess(self._listener_options(), log_level="warn", log_file=log / "listener.log")
+        process.start()
         self._process = process
         process.wait_until_streaming(_START_SECONDS)
 
@@ -114,18 +109,3 @@ class SourceListener:
 
     def _names(self, connection: Connection) -> Names:
         return resolve_names(connection, self._options.name, self._options.slot, self._options.publication)
-
-
-@contextlib.contextmanager
-def _errors_to(path: Path) -> Iterator[None]:
-    """Let a process that is started inside write its log lines to a file: it outlives our standard error."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        os.dup2(target, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(target)
