@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from pgsluice.source.spark import ChangeStream
     from tests.fix_pg import Database
 
 ITEMS = "CREATE TABLE items (id int PRIMARY KEY, body text)"
@@ -128,6 +129,41 @@ def test_starting_positions(captured: Captured):
     assert found == {"earliest": ["1", "2"], "latest": [], middle["lsn"]: ["2"]}
     with pytest.raises(ConfigError, match="the log has nothing at startingPosition FFFFFF/0"):
         captured.stream(startingPosition="FFFFFF/0", consumer="later").initialOffset()
+
+
+def test_latest_stays_where_it_was_when_the_first_batch_is_done_again(captured: Captured):
+    """Spark asks for the initial offset again after a crash before the first commit: no row may go."""
+    first = captured.stream(startingPosition="latest", consumer="crashed")
+    start = first.initialOffset()
+    captured.database.run("INSERT INTO items VALUES (1, 'planned'), (2, 'and not committed')")
+    wait_until(lambda: first.latestOffset(start, first.getDefaultReadLimit()) != start)
+    planned = first.latestOffset(start, first.getDefaultReadLimit())
+    first.stop()
+    again = captured.stream(startingPosition="latest", consumer="crashed")
+    assert again.initialOffset() == start
+    assert read(again, again.initialOffset(), planned).num_rows == 2
+    again.stop()
+
+
+@pytest.mark.parametrize("position", ["earliest", "latest"])
+def test_the_order_of_calls_of_pyspark_4_1(captured: Captured, position: str):
+    """There the latest offset is asked for first, without a start; the initial one must not lie behind it."""
+    captured.database.run("INSERT INTO items VALUES (1, 'a')")
+    reader = captured.stream(startingPosition=position, consumer=f"old {position}")
+    end = reader.latestOffset()
+    start = reader.initialOffset()
+    found = [row[0] for row in _values(reader, start, end)]
+    captured.database.run("INSERT INTO items VALUES (2, 'b')")
+    wait_until(lambda: reader.latestOffset() != end)
+    latest = reader.latestOffset()
+    found += [row[0] for row in _values(reader, end, latest)]
+    reader.stop()
+    assert found == (["1", "2"] if position == "earliest" else ["2"])
+
+
+def _values(reader: ChangeStream, start: dict[str, str], end: dict[str, str]) -> list[list[str]]:
+    rows = read(reader, start, end)
+    return rows["values"].to_pylist() if rows.num_rows else []
 
 
 def _drained(captured: Captured, position: str) -> list:

@@ -69,16 +69,23 @@ class QueryLog:
         threading.Thread(target=self._watch, name="query-watch", daemon=True).start()
 
     def initial(self) -> Lsn:
-        """Where a query without a checkpoint starts; holds the log from there."""
+        """
+        Where a query without a committed batch starts; holds the log from there.
+
+        Spark asks again after a crash in the first batch. "The present" is then where that query began.
+        """
         with _log_there(self._options):
-            position = self._reach_the_present() if self._options.start == LATEST else self._wished_start()
+            if self._options.start == LATEST:
+                position = self._held() or self._reach_the_present()
+            else:
+                position = self._wished_start()
             self._consumer.release(position)
             self._holding = True
             return position
 
     def resume_point(self) -> Lsn:
         """Where the query may have been, as far as can be known without its checkpoint (PySpark 4.1)."""
-        return consumer.held_from(self._options.log, self._options.consumer) or self._reader.first_lsn
+        return self._held() or self.initial()
 
     def next_end(self, start: Lsn, *, max_bytes: int = UNLIMITED, max_changes: int | None = None) -> Lsn:
         """The end of the next batch: a transaction's end; ``start`` itself when there is nothing new."""
@@ -89,9 +96,9 @@ class QueryLog:
                 self._raise_failure()
                 if asked != self._idle or self._reader.wait(0):
                     end = self._look(start, max_bytes, max_changes)
+                    self._idle = asked if end is None else None
                     if end is not None:
                         return end
-                    self._idle = asked
                 if self._target is None or self._reader.end >= self._target:
                     return start
                 self._reader.wait(_WAIT_SECONDS)
@@ -164,7 +171,7 @@ class QueryLog:
         """The first time: take the checkpoint's word for where the query is."""
         if self._holding:
             return
-        before = consumer.held_from(self._options.log, self._options.consumer)
+        before = self._held()
         self._consumer.release(start)  # before looking, so that nothing goes in between
         self._reader.wait(0)
         if start < self._reader.first_lsn:
@@ -178,6 +185,9 @@ class QueryLog:
             )
         self._wait_for(start)
         self._holding = True
+
+    def _held(self) -> Lsn | None:
+        return consumer.held_from(self._options.log, self._options.consumer)
 
     def _wait_for(self, lsn: Lsn) -> None:
         deadline = time.monotonic() + _CATCH_UP_SECONDS
