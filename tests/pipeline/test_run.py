@@ -179,6 +179,15 @@ def test_a_run_goes_on_until_it_is_stopped(database: Database, tmp_path: Path) -
     assert arrived
 
 
+def test_a_run_removes_the_rows_that_a_killed_one_left(filled: Database, tmp_path: Path) -> None:
+    """Decoded rows of a batch that was never written don't stay on the disk."""
+    left = tmp_path / "state" / "batch-killed"
+    left.mkdir(parents=True)
+    (left / "00000000-x.arrow").write_bytes(b"rows")
+    run_once(filled, tmp_path, MemoryStore(), batch=SMALL)
+    assert not left.exists()
+
+
 def test_a_lost_log_is_named_although_the_sink_has_no_progress(filled: Database, tmp_path: Path) -> None:
     """The slot was advanced by a log that is gone, and the sink is new: what it held can't be had."""
     run_once(filled, tmp_path, MemoryStore())
