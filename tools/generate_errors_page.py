@@ -43,11 +43,16 @@ In a program, catch the class: every one is a subclass of `pgsluice.errors.Sluic
 | 2 | usage, configuration, or this machine |
 | 3 | the source |
 | 4 | the target |
-| 5 | a gap in the data: a resync is needed |
+| 5 | a gap in the data: it has to be copied again |
+| 70 | a mistake in pgsluice itself |
 | 130, 143 | stopped at once by a second SIGINT or SIGTERM |
 
 Errors marked *retried* may pass without anybody doing anything: a running pipeline tries again, with
 growing pauses, before it gives up. All others stop it at once.
+
+Three codes belong to no class: `SLUICE-USAGE` (an option or argument that can't be understood, exit code 2),
+`SLUICE-BUG` (something nobody expected, exit code 70; please report it), and in the problems of `status`
+`SLUICE-LOG-FULL` (the change log has reached `log.max_bytes`, so nothing is read from the source).
 """
 
 

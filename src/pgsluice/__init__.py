@@ -1,5 +1,5 @@
 """
-PostgreSQL replication, data and schema changes, to anything, on Apache Spark.
+PostgreSQL replication through a durable change log and Apache Spark.
 
     from pgsluice import DuckDBSink, Pipeline, PostgresSource
 

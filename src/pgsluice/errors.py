@@ -292,6 +292,12 @@ class PublicationChangedError(SourceError):
     code = "SLUICE-PUBLICATION-CHANGED"
 
 
+class TablesDifferError(SourceError):
+    """A run asks for other tables than its pipeline was prepared with."""
+
+    code = "SLUICE-TABLES-DIFFER"
+
+
 class RunActiveError(SourceError):
     """The operation is refused while a pipeline is running."""
 

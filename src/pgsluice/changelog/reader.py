@@ -133,7 +133,7 @@ class LogReader:
         if after < self.first_lsn:
             raise SinkBehindLogError(
                 f"changes from {after} to {self.first_lsn} are no longer in the change log {self.directory}",
-                remedy="Copy the tables again (resync), or restore the log",
+                remedy="Restore the log, or begin anew with an empty target",
                 after=str(after),
                 first=str(self.first_lsn),
             )

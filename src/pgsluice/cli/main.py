@@ -49,7 +49,7 @@ def pgsluice(
         bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """PostgreSQL replication, data and schema changes, to anything, on Apache Spark."""
+    """PostgreSQL replication through a durable change log and Apache Spark."""
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
 

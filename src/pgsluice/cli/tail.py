@@ -53,6 +53,7 @@ def tail(
     temporary slot and leaves nothing behind.
     """
     from pgsluice.changelog.segment import read_meta
+    from pgsluice.source.process import listening_process
 
     config = load_config(
         context,
@@ -64,6 +65,8 @@ def tail(
     view = _View(selection(config) if config.source else None, limit, raw, json_output)
     with stopped_by_signals(view.stop):
         if read_meta(config.log_dir) is not None:
+            if listening_process(config.log_dir) is None:
+                sys.stderr.write(f"nobody writes to {config.log_dir} now: waiting for pgsluice run\n")
             view.show(config.log_dir, start, lambda: None)
             return
         with _temporary(config) as log:

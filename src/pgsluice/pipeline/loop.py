@@ -132,7 +132,7 @@ class SinkLoop(threading.Thread):
         if getattr(self._sink, "keeps_progress", True):
             return first
         known = [consumer.lsn for consumer in self._consumers.all() if consumer.name == self._sink_name]
-        return max(first, *known)
+        return max([first, *known])
 
     def require_log_since(self, slot_lsn: Lsn | None) -> None:
         """

@@ -98,6 +98,10 @@ class Pipeline:
             for loop in self.loops.values():
                 loop.start()
             self._watch(listener)
+            for name, loop in self.loops.items():
+                logger.info(
+                    "sink at rest", sink=name, changes=loop.facts.changes, position=str(loop.facts.position)
+                )
         finally:
             self._stop_loops()
             listener.stop()

@@ -15,7 +15,7 @@ from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.reader import LogReader
 from pgsluice.changelog.segment import read_meta, segments
-from pgsluice.errors import SluiceError
+from pgsluice.errors import SinkBehindLogError, SluiceError
 from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.process import listening_process
 from pgsluice.source.records import require_pipeline
@@ -146,6 +146,12 @@ def _look_at_log(status: Status, log_dir: Path, wal_end: Lsn | None) -> None:
         waiting = reader.commit_time_after(consumer.lsn) if consumer.lsn >= reader.first_lsn else None
         lag = None if waiting is None else round(time.time() - waiting, 3)
         status.sinks.append(SinkStatus(consumer.name, str(consumer.lsn), behind, lag or 0.0, consumer.seen))
+        if consumer.lsn < reader.first_lsn:
+            what = (
+                f"{consumer.name} stands at {consumer.lsn}, but the change log begins at {reader.first_lsn}"
+            )
+            remedy = "Restore the log, or begin anew with an empty target"
+            status.problems.append(Problem(SinkBehindLogError.code, what, remedy))
 
 
 def _listener_problems(status: Status) -> list[Problem]:

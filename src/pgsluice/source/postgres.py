@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pgsluice.changelog.position import Lsn
-from pgsluice.errors import NotInitializedError
+from pgsluice.errors import NotInitializedError, TablesDifferError
 from pgsluice.source.connect import ANSWER_SECONDS, Connection, answering_within, connect, source_errors
 from pgsluice.source.install import InitOptions, InitReport, init, refresh
 from pgsluice.source.listener import Confirm, ListenerOptions, Origin
@@ -82,14 +82,31 @@ class PostgresSource:
     def prepare(self, name: str) -> PipelineRecord:
         """Make or compare what a pipeline needs on the server; gives its record there."""
         try:
-            self._record(name)  # a publication that others have changed is found before we change it
+            record = self._record(name)  # a publication that others have changed is found before we change it
         except NotInitializedError:
             if not self._init:
                 raise
             self._report(self.init(name))
+        else:
+            self._agree_on_tables(record)
         for done in refresh(self.url, name):
             logger.info("publication kept up to date", change=done)
+            if done.startswith("add"):
+                logger.warning("a table joined now: rows that it had before are not carried", change=done)
         return self._record(name)
+
+    def _agree_on_tables(self, record: PipelineRecord) -> None:
+        """Never carry a table that was just excluded: what is asked for differs from what was prepared."""
+        asked = self._selection
+        if asked in (Selection(), record.selection) or not record.publication_made:
+            return
+        if not self._init:
+            raise TablesDifferError(
+                f"pipeline {record.name} was prepared with other tables than those asked for now",
+                remedy="Run pgsluice init with the new ones, or add --init; or leave the tables away here",
+                prepared=str(record.selection.as_dict()),
+            )
+        self._report(self.init(record.name))
 
     def _record(self, name: str) -> PipelineRecord:
         with source_errors(self.url, "read the pipeline's record"), connect(self.url) as connection:

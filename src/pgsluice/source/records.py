@@ -172,4 +172,4 @@ def pass_identity_change_on(conn: psycopg.Connection[Any], pipeline: str, relid:
 def _init_line(conn: psycopg.Connection[Any], name: str) -> str:
     others = pipeline_names(conn)
     known = f" There are: {', '.join(others)}" if others else ""
-    return f"Run: pgsluice init --name {name}.{known}"
+    return f"Run pgsluice init with the same options or file (pipeline {name}), or add --init.{known}"

@@ -21,10 +21,10 @@ class ReplicationConfig(Section):
     """What is captured, and the objects on the server that capture it."""
 
     slot: SlotName | None = None
-    """Replication slot; by default init makes pgsluice_<database>. One that exists is used, never dropped."""
+    """Slot; by default init makes pgsluice_[<name>_]<database>. One that exists is used as it is."""
 
     publication: Identifier | None = None
-    """Publication; by default init makes pgsluice_<database>. One that exists is used, never altered."""
+    """Publication; by default init makes pgsluice_[<name>_]<database>. One that exists is used as it is."""
 
     tables: tuple[Pattern, ...] = EVERY_TABLE
     """Tables to publish: table (in public), schema.table, schema.*, *.table or *.*."""

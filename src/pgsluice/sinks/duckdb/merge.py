@@ -91,7 +91,8 @@ class Merge:
             raise TargetError(
                 f"{len(patch.rows) - found} rows of {table.version.qualified} have a large value that the "
                 "stream did not send again, and the target lacks the rows that hold it",
-                remedy="The target's table is incomplete: copy it again",
+                remedy="They are older than the pipeline: put them into the target's table by hand, or leave "
+                "the table out with modifiers.filter.exclude_tables",
                 table=table.version.qualified,
             )
 
