@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -299,3 +301,18 @@ def test_no_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     old.chmod(0o755)
     with pytest.raises(MachineError, match="Java 11"):
         start_session(SparkOptions())
+
+
+def test_a_library_s_lines_go_to_standard_error(database: Database, tmp_path: Path) -> None:
+    """A program that sets nothing up keeps its standard output, and sees no password."""
+    database.run("CREATE TABLE item (id int PRIMARY KEY)")
+    program = f"""
+from pgsluice import MemorySink, Pipeline, PostgresSource
+from pgsluice.sinks.memory import MemoryStore
+source = PostgresSource({database.url!r}, init=True)
+Pipeline(source, MemorySink(MemoryStore()), state_dir={str(tmp_path)!r}).run(once=True)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert "sink opened" in done.stderr
+    assert database.server.password not in done.stderr

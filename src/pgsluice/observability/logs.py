@@ -50,6 +50,17 @@ def get_logger(name: str) -> Logger:
 
 def configure(level: Level = "info", format: Format = "console", color: bool = False) -> None:  # noqa: A002
     """Send log lines of this level and above to standard error."""
+    _configure_structlog(level, format, color)
+    _take_over_stdlib(level)
+
+
+def configure_for_library() -> None:
+    """The same for our own lines, where the program that uses us has not set structlog up itself."""
+    if not structlog.is_configured():
+        _configure_structlog("info", "console", color=False)
+
+
+def _configure_structlog(level: Level, format: Format, color: bool) -> None:  # noqa: A002
     renderer: Processor = structlog.processors.JSONRenderer() if format == "json" else _Console(color)
     structlog.configure(
         processors=[
@@ -64,7 +75,6 @@ def configure(level: Level = "info", format: Format = "console", color: bool = F
         logger_factory=lambda *_: _Lines(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    _take_over_stdlib(level)
 
 
 def _at_least(threshold: int) -> Processor:

@@ -14,6 +14,7 @@ import structlog
 
 from pgsluice.errors import MachineError
 from pgsluice.modifiers.chain import Chain
+from pgsluice.observability.logs import configure_for_library
 from pgsluice.pipeline.batch import remove_leftovers
 from pgsluice.pipeline.loop import BatchOptions, SinkLoop
 from pgsluice.pipeline.session import LazySpark, SparkOptions
@@ -83,6 +84,7 @@ class Pipeline:
 
         Returns when every running batch is finished and its progress kept.
         """
+        configure_for_library()
         self._prepare_state()
         record = self._source.prepare(self._name)
         listener = ListenerProcess(
