@@ -78,11 +78,9 @@ def target_flags(kind: str | None, url: str | None) -> dict[str, Any]:
             raise ConfigError("--target-url needs --target", remedy="Name the kind: --target duckdb")
         return {}
     known = registry.kind(kind).config.model_fields
-    key = next((name for name in ("url", "path") if name in known), None)
     if url is None:
-        if key is not None and known[key].is_required():
-            raise ConfigError(f"the {kind} target needs --target-url", remedy="Say where the target is")
         return {"target": {kind: {}}}
+    key = next((name for name in ("url", "path") if name in known), None)
     if key is None:
         raise ConfigError(f"the {kind} target takes no --target-url")
     return {"target": {kind: {key: url}}}

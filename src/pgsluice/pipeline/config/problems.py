@@ -75,7 +75,8 @@ def _words(item: dict[str, Any], model: type[BaseModel]) -> str:
         case "extra_forbidden":
             return unknown_key(tuple(item["loc"]), model)
         case "missing":
-            return "is required"
+            is_place = item["loc"][0] == "target" and item["loc"][-1] in ("path", "url")
+            return "is required; on the command line it is --target-url" if is_place else "is required"
         case "value_error":
             return str(item["ctx"]["error"])
         case "literal_error":
