@@ -93,7 +93,7 @@ def test_an_unknown_kind_names_the_nearest() -> None:
 def test_options_of_the_target_are_checked() -> None:
     """Missing and unknown options of a target are named with their whole path."""
     assert problems(target={"duckdb": {"pth": "a"}}) == [
-        "target.duckdb.path: is required",
+        "target.duckdb.path: is required; on the command line it is --target-url",
         "target.duckdb.pth: unknown key, did you mean target.duckdb.path?",
     ]
 
