@@ -169,7 +169,7 @@ class LogWriter:
             self._open = [_OpenSegment(Segment(self.end, ordinal, self._directory), 0, 0)]
             self._carried = {}
             sync_directory(self._directory)
-            for segment in old:
+            for segment in reversed(old):  # a reader in between must find the beginning where it was
                 segment.data.unlink(missing_ok=True)
                 segment.index.unlink(missing_ok=True)
             scanner.reset(self.offset)

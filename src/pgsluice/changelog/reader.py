@@ -86,8 +86,21 @@ class LogReader:
 
     @property
     def first_lsn(self) -> Lsn:
-        """The oldest position from which the log can still be read."""
-        return self.segments[0].after if self.segments else Lsn.parse(self.meta.start_lsn)
+        """
+        The oldest position from which the log can still be read.
+
+        A first segment that begins inside a transaction lacks that transaction's beginning: it is readable
+        from the end of it on.
+        """
+        if not self.segments:
+            return Lsn.parse(self.meta.start_lsn)
+        if (self.records(self.segments[0])["kind"] == index.OPENED).any():
+            for segment in self.segments:
+                records = self.records(segment)
+                units = records["end_lsn"][index.is_unit(records)]
+                if len(units):
+                    return Lsn(int(units[0]))
+        return self.segments[0].after
 
     @property
     def end(self) -> Lsn:
@@ -119,11 +132,15 @@ class LogReader:
 
         A transaction larger than the limit is a slice of its own. None when there is nothing yet.
         """
-        for _ in range(_LOOKS):
+        for look in range(_LOOKS):
             self._refresh()
             try:
                 return self._next(after, max_bytes, range_bytes, max_changes or _NO_LIMIT)
             except FileNotFoundError:  # a segment that everybody has passed went while we looked at it
+                self._forget()
+            except SinkBehindLogError:  # perhaps only as it looked while old segments were being removed
+                if look:
+                    raise
                 self._forget()
         raise LogError(
             f"segments of {self.directory} vanish while they are read", remedy="See who removes them"
@@ -163,6 +180,8 @@ class LogReader:
             if not (records["kind"] == index.OPENED).any():
                 return _Place(number, 0)
             number -= 1  # the segment begins inside a transaction, which began in an earlier one
+        if self.segments:
+            raise FileNotFoundError  # whose segment has just gone: look again
         return None
 
     def _stop(self, place: _Place, after: Lsn, max_bytes: int, max_changes: int) -> _Stop | None:

@@ -18,7 +18,7 @@ import structlog
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Lsn, Progress
 from pgsluice.changelog.reader import LogReader, LogSlice
-from pgsluice.errors import SlotAheadOfLogError, WrongSystemError
+from pgsluice.errors import SinkBehindLogError, SlotAheadOfLogError, WrongSystemError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.ahead import ReadAhead
 from pgsluice.pipeline.batch import SMALL_BYTES, LogBatch, LogStep
@@ -106,9 +106,10 @@ class SinkLoop(threading.Thread):
         self.error: BaseException | None = None
 
     def open(self) -> Lsn | None:
-        """Open the sink and hold the log for it; gives where the target stands, None if it is new."""
+        """Open the sink and hold the log for it; gives where it stands, None if it is new."""
         self._token = self._sink.open(self._context)
-        position = self._resume_without_progress()
+        known = self._last_released()
+        position = known or self._reader.first_lsn
         if self._token is not None:
             progress = Progress.decode(self._token)
             if progress.system_id != self._reader.meta.system_id:
@@ -120,28 +121,32 @@ class SinkLoop(threading.Thread):
             position = progress.end_lsn
         self.facts.position = position
         self._consumers.release(self._sink_name, position)
-        return position if self._token is not None else None
+        return position if self._token is not None or known is not None else None
 
-    def _resume_without_progress(self) -> Lsn:
-        """
-        Where to begin with a sink that has no progress: at the log's beginning.
-
-        A sink that never keeps any (lines on a terminal) goes on where this log was last released for it.
-        """
-        first = self._reader.first_lsn
+    def _last_released(self) -> Lsn | None:
+        """Where a sink that keeps no progress itself (lines on a terminal) goes on; None for all others."""
         if getattr(self._sink, "keeps_progress", True):
-            return first
-        known = [consumer.lsn for consumer in self._consumers.all() if consumer.name == self._sink_name]
-        return max([first, *known])
+            return None
+        return next((c.lsn for c in self._consumers.all() if c.name == self._sink_name), None)
 
     def require_log_since(self, slot_lsn: Lsn | None) -> None:
         """
-        Raise when the log began after its slot did: an earlier log is lost, and with it what it held.
+        Raise when the log no longer holds all that came since its slot was made: a new sink would lack it.
 
         Only asked for a target without progress; the progress of others tells whether they lack something.
         """
-        began = Lsn.parse(self._reader.meta.start_lsn)
-        if slot_lsn is not None and began > slot_lsn:
+        if slot_lsn is None:
+            return
+        began, first = Lsn.parse(self._reader.meta.start_lsn), self._reader.first_lsn
+        if began <= slot_lsn < first:
+            raise SinkBehindLogError(
+                f"target {self._sink_name!r} is new or was emptied, but the changes from {slot_lsn} to "
+                f"{first} are no longer in the change log {self._log}",
+                remedy="Restore the target, or start anew: pgsluice destroy, then init",
+                after=str(slot_lsn),
+                first=str(first),
+            )
+        if began > slot_lsn:
             raise SlotAheadOfLogError(
                 f"the slot was made at {slot_lsn}, but the log in {self._log} begins at {began}: "
                 "an earlier log is missing, and the changes that it held",

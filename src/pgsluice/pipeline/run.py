@@ -108,6 +108,7 @@ class Pipeline:
             self._stop_loops()
             listener.stop()
             self._spark.stop()
+        self._raise_errors()  # also what went wrong while the loops finished their last batch
 
     def stop(self) -> None:
         """Ask a running pipeline to finish; safe in a signal handler."""
@@ -149,15 +150,18 @@ class Pipeline:
     def _watch(self, listener: ListenerProcess) -> None:
         """Wait for the end; bring a killed listener back, and pass on what stopped a loop."""
         while not self._stopping.wait(_WATCH_SECONDS):
-            for loop in self.loops.values():
-                if loop.error is not None:
-                    raise loop.error
+            self._raise_errors()
             if not any(loop.is_alive() for loop in self.loops.values()):
                 return
             if not listener.check():
                 logger.warning("listener ended, starting it again")
                 time.sleep(_RESTART_SECONDS)
                 listener.start()
+
+    def _raise_errors(self) -> None:
+        for loop in self.loops.values():
+            if loop.error is not None:
+                raise loop.error
 
     def _stop_loops(self) -> None:
         for loop in self.loops.values():

@@ -56,12 +56,12 @@ class TableVersion:
         """
         The columns by which UPDATE and DELETE find their row; empty when there are none.
 
-        What the stream flags, never simply the primary key: with an identity USING INDEX the old
-        tuple has that index's columns. FULL sends every old value, so the primary key may serve.
+        What the stream flags, never the primary key: with an identity USING INDEX the old tuple has that
+        index's columns. With FULL a row is found by all of its old values: the catalog's key is that of now,
+        and may have come, gone, or been DEFERRABLE when the row was written.
         """
         if self.identity == "f":
-            names = set(self.primary_key)
-            return tuple(i for i, column in enumerate(self.columns) if column.name in names)
+            return ()
         return tuple(i for i, column in enumerate(self.columns) if column.in_identity)
 
     @property

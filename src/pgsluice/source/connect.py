@@ -40,6 +40,7 @@ PINNED_SETTINGS: Final[Mapping[str, str]] = {
     "lc_monetary": "C",
     "search_path": "",  # regclass and friends print names by it
     "quote_all_identifiers": "off",
+    "client_min_messages": "warning",  # that a publication is missing is only a warning of the server
 }
 """What decides the text form of values: the same in snapshot, stream and catalog reads."""
 

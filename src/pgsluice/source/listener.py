@@ -224,6 +224,7 @@ class Listener:
             logger.info("no reader left, stopping")
             self.stop()
         if size >= self._options.max_bytes:
+            self._writer.sync()  # so that whole transactions that only wait for the disk count as such
             self._require_that_it_can_end()
             raise _LogFullError
 
@@ -263,6 +264,7 @@ class _Session:
         self._scanner = listener.scanner
         self._syncer = _Syncer(writer)
         self._unsynced = 0
+        self._unsynced_limit = min(_UNSYNCED_BYTES, max(listener.options.max_bytes // 8, 1))
         self._unmeasured = 0  # bytes since the log's size was last looked at
         self._measure_bytes = max(listener.options.max_bytes // 16, _MEASURE_BYTES)
         self._confirmed = Lsn(0)
@@ -313,7 +315,7 @@ class _Session:
                     break
             elif scanned.reason == MORE:
                 break
-        if not self._scanner.in_transaction or self._unsynced >= _UNSYNCED_BYTES:
+        if not self._scanner.in_transaction or self._unsynced >= self._unsynced_limit:
             if self._unsynced:
                 self._syncer.request()
             self._unsynced = 0

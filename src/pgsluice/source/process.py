@@ -77,7 +77,8 @@ class ListenerProcess:
         """Return when the log exists and the listener streams; raise what stopped it."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            self.check()
+            if not self.check():
+                self.start()  # it was killed before it came so far
             report = read_report(self._options.log)
             ours = report is not None and report.pid == self.pid
             if report and ours and report.state in ("streaming", "full") and read_meta(self._options.log):

@@ -13,10 +13,12 @@ reply was lost is recognised by its token.
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Batch, DataStep, SinkContext
+
+
+_Gathered = dict[str, list[tuple[int, list[pa.Table]]]]
+"""By table: runs of rows of one version, in order."""
 
 
 class DuckDBSink:
@@ -121,19 +127,19 @@ class DuckDBSink:
                 self._merge.forget()
 
     def _apply_step(self, step: DataStep) -> None:
-        gathered: dict[int, list[pa.Table]] = {}
+        gathered: _Gathered = {}
         size = 0
         for chunk in step.chunks():
-            for relation, rows in _by_relation(chunk):
-                gathered.setdefault(relation, []).append(rows)
+            for relation, rows in _runs(chunk, step.tables):
+                _gather(gathered.setdefault(step.tables[relation].qualified, []), relation, rows)
             size += chunk.nbytes
             if size >= self._config.fold_bytes:
                 self._write(gathered, step.tables)
                 size = 0
         self._write(gathered, step.tables)
 
-    def _write(self, gathered: dict[int, list[pa.Table]], tables: Mapping[int, TableVersion]) -> None:
-        for relation, parts in gathered.items():
+    def _write(self, gathered: _Gathered, tables: Mapping[int, TableVersion]) -> None:
+        for relation, parts in chain.from_iterable(gathered.values()):
             table = self._tables.ready(tables[relation])
             folded = fold(pa.concat_tables(parts), table.version)
             try:
@@ -143,13 +149,23 @@ class DuckDBSink:
         gathered.clear()
 
 
-def _by_relation(chunk: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each table; messages, which belong to none, are left out."""
+def _gather(runs: list[tuple[int, list[pa.Table]]], relation: int, rows: pa.Table) -> None:
+    """Add rows to the last run of their table, or begin a new one: a version may come back."""
+    if not runs or runs[-1][0] != relation:
+        runs.append((relation, []))
+    runs[-1][1].append(rows)
+
+
+def _runs(chunk: pa.Table, tables: Mapping[int, TableVersion]) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each table, apart where its version changes; messages belong to none and are left out."""
     relations = chunk["relation"]
-    bounds = pc.min_max(relations).as_py()
-    if bounds["min"] == bounds["max"] and relations.null_count == 0:
-        if chunk.num_rows:
-            yield bounds["min"], chunk
-        return
+    versions: dict[str, list[int]] = {}
     for relation in pc.unique(relations).drop_null().to_pylist():
-        yield relation, chunk.filter(pc.equal(relations, relation))
+        versions.setdefault(tables[relation].qualified, []).append(relation)
+    for found in versions.values():
+        is_alone = len(versions) == 1 and relations.null_count == 0
+        rows = chunk if is_alone else chunk.filter(pc.is_in(relations, pa.array(found, relations.type)))
+        numbers = rows["relation"].to_numpy()
+        cuts = (np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()
+        for start, end in pairwise([0, *cuts, len(numbers)]):
+            yield int(numbers[start]), rows.slice(start, end - start)

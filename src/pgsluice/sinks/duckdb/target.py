@@ -51,11 +51,16 @@ class Tables:
     def ready(self, version: TableVersion) -> TargetTable:
         """The table, made or widened so that it takes rows of this version."""
         if version not in self._ready:
-            self._ready[version] = self._make_ready(version)
+            # What another version of the table relied on may be no longer so.
+            others = {
+                known: made for known, made in self._ready.items() if known.qualified != version.qualified
+            }
+            self._ready = {**others, version: self._make_ready(version)}
         return self._ready[version]
 
     def _make_ready(self, version: TableVersion) -> TargetTable:
         _check_column_names(version)
+        _check_row_numbers(version)
         sql_name = quoted(self._database, version.schema, version.name)
         existing = self._existing_columns(version)
         wanted = [
@@ -113,6 +118,16 @@ def _check_column_names(version: TableVersion) -> None:
                 remedy="Rename one of them, or leave one out of the publication",
                 table=version.qualified,
             )
+
+
+def _check_row_numbers(version: TableVersion) -> None:
+    """A row without a key is found by DuckDB's own number of it, which a column of that name would hide."""
+    if not version.merge_key and any(folded_case(column.name) == "rowid" for column in version.columns):
+        raise TargetSchemaError(
+            f"{version.qualified} has no key and a column named rowid, which DuckDB needs itself",
+            remedy="Give the table a primary key, rename the column, or leave the table out",
+            table=version.qualified,
+        )
 
 
 def _check_dropped(version: TableVersion, existing: dict[str, str]) -> None:
