@@ -29,6 +29,7 @@ what to do. ``docs/errors.md`` is generated from this module.
     │   ├── SlotUnusableError
     │   ├── PublicationMissingError
     │   ├── PublicationChangedError
+    │   ├── TablesDifferError
     │   ├── RunActiveError
     │   ├── TableChangedError
     │   └── DecodeError
@@ -85,6 +86,7 @@ __all__ = [
     "SourceRefusedError",
     "SourceUnreachableError",
     "TableChangedError",
+    "TablesDifferError",
     "TargetError",
     "TargetFencedError",
     "TargetLockedError",

@@ -246,6 +246,47 @@ def test_segments_go_only_when_all_have_passed_them(tmp_path: Path) -> None:
         LogReader(tmp_path).next(Lsn(208), 1)
 
 
+def test_a_log_that_begins_inside_a_transaction(tmp_path: Path) -> None:
+    """Its beginning went with an earlier segment: who needs it is told, and never waits for it."""
+    writer, scanner = LogWriter(tmp_path, META, segment_bytes=1 << 11), Scanner(1 << 16)
+    scanner.reset(writer.offset)
+    feed(writer, scanner, transaction(200, [b"z" * 700] * 9, (7,)))  # over several segments
+    last = transaction(300, [b"y"], (7,))
+    feed(writer, scanner, last)
+    writer.sync()
+    assert writer.purge(Lsn(208), keep_seconds=0) > 0
+    reader = LogReader(tmp_path)
+    assert segments(tmp_path)[0].after == Lsn.parse(META.start_lsn)
+    assert reader.first_lsn == 208
+    with pytest.raises(SinkBehindLogError):
+        reader.next(Lsn(100), 1 << 20)
+    assert read_all(tmp_path, Lsn(208), 1 << 20, 1 << 10) == [m for m in last if m[:1] != b"R"]
+
+
+def test_beginning_anew_never_hides_the_old_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that looks while the old segments are removed finds its place, or none of them."""
+    writer, scanner = LogWriter(tmp_path, META, segment_bytes=1 << 11), Scanner(1 << 16)
+    scanner.reset(writer.offset)
+    for commit in range(200, 2000, 100):
+        feed(writer, scanner, transaction(commit, [b"z" * 900], (7,)))
+    writer.sync()
+    end = writer.end
+    seen = []
+    unlink = Path.unlink
+
+    def look_and_unlink(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok=missing_ok)
+        seen.append(LogReader(tmp_path).first_lsn)
+
+    monkeypatch.setattr(Path, "unlink", look_and_unlink)
+    writer.begin_anew(scanner)
+    monkeypatch.undo()
+    assert len(seen) > 10
+    assert max(seen) <= end
+
+
 def test_retention_keeps_young_segments(tmp_path: Path) -> None:
     """A segment stays for its time although every consumer has passed it."""
     writer, scanner = LogWriter(tmp_path, META, segment_bytes=1 << 11), Scanner(1 << 16)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pgsluice.testing.batches import UNCHANGED, Changes, table
@@ -244,3 +246,31 @@ def test_awkward_values(run):
     assert sorted(held["public.words"], key=str) == sorted(
         [("nothing", None), *zip(texts, texts, strict=True)], key=str
     )
+
+
+def test_a_version_that_comes_back(run, changes: Changes):
+    """The identity goes to FULL and back in one batch: rows are applied in their order, not by version."""
+    full = replace(ITEMS, id=5, relid=ITEMS.relid, identity="f")
+    changes.update(full, "1", "b", "x", old=["1", "one", "body of one"])
+    changes.insert(full, "3", "x", None)
+    changes.delete(full, "3", "x", None)
+    changes.commit()
+    changes.update(ITEMS, "1", "c", "y")
+    changes.insert(ITEMS, "3", "y", None)
+    changes.commit()
+    held = applied(run, changes)
+    assert held == {"public.items": [("1", "c", "y"), ("2", "two", "body of two"), ("3", "y", None)]}
+
+
+def test_full_identity_is_not_keyed_by_the_primary_key(run):
+    """The catalog's key is that of now: rows of before may share it, and both stay."""
+    table_ = table("public.t", {"id": "int8", "v": "text"}, identity="f", primary_key=["id"], version=6)
+    changes = Changes()
+    changes.insert(table_, "1", "a")
+    changes.insert(table_, "1", "b")
+    changes.insert(table_, "2", "c")
+    changes.commit()
+    later = Changes()
+    later.delete(table_, "1", "a")
+    later.update(table_, "3", "c", old=["2", "c"])
+    assert applied(run, changes, later) == {"public.t": [("1", "b"), ("3", "c")]}

@@ -16,7 +16,13 @@ import pytest
 
 from pgsluice import BatchOptions, Chain, DuckDBSink, LogOptions, MemorySink, Pipeline, PostgresSource
 from pgsluice.cli.main import main
-from pgsluice.errors import MachineError, PublicationChangedError, SlotAheadOfLogError
+from pgsluice.errors import (
+    MachineError,
+    PublicationChangedError,
+    SinkBehindLogError,
+    SlotAheadOfLogError,
+    TargetError,
+)
 from pgsluice.pipeline.machine import find_java
 from pgsluice.pipeline.session import SparkOptions, start_session
 from pgsluice.schema.typed import SpecialValues
@@ -188,6 +194,39 @@ def test_a_run_removes_the_rows_that_a_killed_one_left(filled: Database, tmp_pat
     (left / "00000000-x.arrow").write_bytes(b"rows")
     run_once(filled, tmp_path, MemoryStore(), batch=SMALL)
     assert not left.exists()
+
+
+def test_an_emptied_target_is_not_filled_from_the_middle(database: Database, tmp_path: Path) -> None:
+    """The log has let go of what the target held: the gap is named although there is no position."""
+    database.run("CREATE TABLE item (id int PRIMARY KEY, body text)")
+    PostgresSource(database.url).init("main")
+    small = LogOptions(max_bytes=1 << 20)
+    for number in range(10):
+        database.run(
+            f"INSERT INTO item SELECT g, repeat('x', 500) FROM generate_series({number * 500}, {number * 500 + 499}) g"
+        )
+        run_once(database, tmp_path, MemoryStore.named(str(tmp_path)), batch=SMALL, log=small)
+    held = MemoryStore.named(str(tmp_path)).tables["public.item"].rows
+    assert sorted(held, key=repr) == source_rows(database, "item")
+    with pytest.raises(SinkBehindLogError, match="no longer in the change log"):
+        run_once(database, tmp_path, MemoryStore(), batch=SMALL, log=small)
+    MemoryStore.forget(str(tmp_path))
+
+
+def test_an_error_in_the_last_batch_is_not_hidden_by_a_stop(filled: Database, tmp_path: Path) -> None:
+    """A stop waits for the running batch; when that one fails, the run says so."""
+
+    class FailsLate(MemorySink):
+        def apply(self, batch: Any) -> None:
+            pipeline.stop()
+            time.sleep(1)  # the pipeline is stopping by now
+            raise TargetError("a row that does not fit")
+
+    pipeline = Pipeline(
+        PostgresSource(filled.url), FailsLate(MemoryStore()), state_dir=tmp_path / "state", batch=SMALL
+    )
+    with pytest.raises(TargetError, match="does not fit"):
+        pipeline.run()
 
 
 def test_a_lost_log_is_named_although_the_sink_has_no_progress(filled: Database, tmp_path: Path) -> None:

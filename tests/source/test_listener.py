@@ -309,6 +309,14 @@ def test_a_publication_that_goes_away_is_fatal(prepared: Database, tmp_path: Pat
         assert isinstance(live.wait_for_error(), PublicationMissingError)
 
 
+def test_a_publication_that_goes_away_is_seen_by_quiet_clients_too(
+    prepared: Database, tmp_path: Path
+) -> None:
+    """A database whose clients are told errors only: the warning is asked for all the same."""
+    prepared.run(f'ALTER DATABASE "{prepared.name}" SET client_min_messages = error')
+    test_a_publication_that_goes_away_is_fatal(prepared, tmp_path)
+
+
 def test_a_log_of_another_system(prepared: Database, tmp_path: Path) -> None:
     """A log belongs to one cluster."""
     with listening(options(prepared, tmp_path)) as live:

@@ -94,6 +94,16 @@ def test_names_that_differ_by_case(tmp_path: Path, name: str):
         write(tmp_path / "t.duckdb", row(FIRST, "1", "a"), row(other, "1", "a"))
 
 
+def test_a_column_that_hides_the_row_numbers(tmp_path: Path):
+    """Rows without a key are found by DuckDB's rowid: a column of that name would delete others."""
+    hidden = table("public.t", {"rowid": "int8", "name": "text"}, identity="f")
+    with pytest.raises(TargetSchemaError, match="a column named rowid"):
+        write(tmp_path / "t.duckdb", row(hidden, "1", "a"))
+    keyed = table("public.t", {"rowid": "int8", "name": "text"}, key=["rowid"])
+    write(tmp_path / "t.duckdb", row(keyed, "1", "a"))
+    assert read(tmp_path / "t.duckdb", "FROM public.t") == [(1, "a")]
+
+
 def test_base_row_is_missing(tmp_path: Path):
     """An UPDATE that relies on a row which somebody deleted in the target stops, and never writes NULL."""
     path = tmp_path / "t.duckdb"
