@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import psutil
 import psycopg
 import pytest
 
@@ -122,6 +123,34 @@ def test_a_log_at_its_bound_closes_the_connection_and_goes_on(database: Database
         runner.wait_for_changes()
     assert runner.stop() == 0
     assert runner.compare() > 200
+
+
+def test_spark_is_killed_under_a_batch(database: Database, runners: Runners) -> None:
+    """The JVM dies while its workers decode: one clear line, exit code 2, and the next run goes on."""
+    runner = runners(database.url, settings="batch: {max_bytes: 12MiB}\n")
+    with Traffic(database.url, random.randrange(10**6)):
+        time.sleep(1)
+    database.run("INSERT INTO visit (page) SELECT repeat('x', 900) FROM generate_series(1, 60000)")
+    runner.start()
+    deadline = time.monotonic() + 60
+    while not (found := _jvm_at_work(runner)):
+        assert time.monotonic() < deadline, runner.tail()
+        time.sleep(0.01)
+    found.kill()
+    assert runner.wait_for_death() == 2
+    assert "Spark's process ended while a batch was being applied" in runner.tail()
+    assert "Traceback" not in runner.tail()
+    assert runner.compare() >= 60000
+
+
+def _jvm_at_work(runner: Runner) -> psutil.Process | None:
+    """The JVM, once it has Python workers."""
+    assert runner.process is not None
+    for child in psutil.Process(runner.process.pid).children():
+        with contextlib.suppress(psutil.Error):
+            if child.name() == "java" and len(child.children(recursive=True)) > 1:
+                return child
+    return None
 
 
 def test_a_full_disk_is_survived(database: Database, runners: Runners, tmp_path: Path) -> None:

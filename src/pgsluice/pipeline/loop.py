@@ -23,6 +23,7 @@ from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.ahead import ReadAhead
 from pgsluice.pipeline.batch import SMALL_BYTES, LogBatch, LogStep
 from pgsluice.pipeline.policy import after_error
+from pgsluice.pipeline.session import spark_is_gone
 from pgsluice.schema.store import SchemaStore
 from pgsluice.source.relations import Relations
 
@@ -177,7 +178,7 @@ class SinkLoop(threading.Thread):
                 else:
                     self._idle()
         except BaseException as exc:  # noqa: BLE001 - raised again by the pipeline, in its own thread
-            self.error = exc
+            self.error = spark_is_gone(exc) or exc
         finally:
             self._ahead.close()
             self._sink.close()

@@ -7,6 +7,7 @@ Starting Spark takes some seconds, which a run that only has a few rows to carry
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -108,9 +109,24 @@ class LazySpark:
     def stop(self) -> None:
         """End Spark, if it was started here."""
         with self._lock:
-            if self._session is not None and not self._borrowed:
-                self._session.stop()
-            self._session = None
+            session, self._session = self._session, None
+            if session is not None and not self._borrowed:
+                try:
+                    session.stop()
+                except Exception as exc:
+                    if spark_is_gone(exc) is None:
+                        raise
+
+
+def spark_is_gone(exc: BaseException) -> MachineError | None:
+    """Our words for the death of the JVM under a running batch; None for every other error."""
+    protocol = sys.modules.get("py4j.protocol")
+    if protocol is None or not isinstance(exc, (protocol.Py4JNetworkError, ConnectionRefusedError)):
+        return None
+    return MachineError(
+        "Spark's process ended while a batch was being applied",
+        remedy="Start the run again: nothing is lost. If memory was short, lower batch.max_bytes",
+    )
 
 
 def running_session() -> SparkSession | None:
@@ -140,6 +156,7 @@ def start_session(options: SparkOptions) -> SparkSession:
 
     conf = SparkConf(loadDefaults=False).setMaster(options.master).setAppName("pgsluice")
     conf.setAll(list(_settings(options).items()))
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what it has to say comes as an exception too
     with _interrupts_kept():
         context = _start_context(conf, quiet=options.quiet)
     return SparkSession(context)

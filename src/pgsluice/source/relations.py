@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
+
 from pgsluice.changelog.scan import HEADER
 from pgsluice.schema.catalog import describe_table, describe_types
 from pgsluice.schema.table import PgType
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from pgsluice.changelog.reader import LogRange
     from pgsluice.schema.store import SchemaStore
     from pgsluice.schema.table import TableVersion
+
+logger = structlog.get_logger(__name__)
 
 OWN_SCHEMA: Final = "pgsluice"
 UNWANTED: Final = -1
@@ -53,6 +57,7 @@ class Relations:
         self._catalog = catalog
         self._wanted = wanted or (lambda _schema, _table: True)
         self._versions: dict[int, TableVersion] = {}
+        self._relids: dict[str, set[int]] = {}  # by schema.name
 
     def resolve(self, ranges: Iterable[LogRange]) -> tuple[list[DecodableRange], Mapping[int, TableVersion]]:
         """The ranges ready to be decoded, and the versions of the wanted tables that they may name."""
@@ -71,9 +76,17 @@ class Relations:
             message, lambda: self._describe(file, message, range_.types), complete=self._catalog is not None
         )
         self._versions[version.id] = version
+        self._note_new_tables(version)
         own = version.schema == OWN_SCHEMA
         number = version.id if not own and self._wanted(version.schema, version.name) else UNWANTED
         return RelationAt(offset, version.relid, number, version.schema, version.name, len(version.columns))
+
+    def _note_new_tables(self, version: TableVersion) -> None:
+        """Say that a table was dropped and made again: targets still have the rows of the old one."""
+        seen = self._relids.setdefault(version.qualified, set())
+        if seen and version.relid not in seen:
+            logger.warning("a table was made again: rows of the old one stay", table=version.qualified)
+        seen.add(version.relid)
 
     def _describe(self, file: Any, message: bytes, type_offsets: Iterable[int]) -> TableVersion:
         relation = parse_relation(message)
