@@ -32,7 +32,7 @@ WARM: Final = 40  # transactions after which the allocators have what they need
 BATCH: Final = BatchOptions(
     max_bytes=2 * MIB, small_bytes=MIB // 4, queue_bytes=2 * MIB, without_spark_bytes=0
 )
-ALLOWED: Final = 30 * MIB  # over the warm size; 40 go through meanwhile, and DuckDB keeps 16 until a checkpoint
+ALLOWED: Final = 30 * MIB  # over the warm size; 40 go through, and DuckDB keeps 16 until a checkpoint
 
 
 class SlowSink:
