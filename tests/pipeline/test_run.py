@@ -196,6 +196,31 @@ def test_a_run_removes_the_rows_that_a_killed_one_left(filled: Database, tmp_pat
     assert not left.exists()
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("way", [SMALL, LARGE], ids=["driver", "tasks"])
+def test_a_table_that_changes_and_changes_back(
+    database: Database, tmp_path: Path, spark: SparkSession, way: BatchOptions
+) -> None:
+    """Rows of a version that comes back are applied in their order, not with those of its first time."""
+    database.run("CREATE TABLE item (id int PRIMARY KEY, v text)")
+    PostgresSource(database.url).init("main")
+    database.run(
+        "INSERT INTO item VALUES (1, 'a')",
+        "ALTER TABLE item REPLICA IDENTITY FULL",
+        "UPDATE item SET v = 'b'",
+        "INSERT INTO item VALUES (2, 'x')",
+        "DELETE FROM item WHERE id = 2",
+        "ALTER TABLE item REPLICA IDENTITY DEFAULT",
+        "UPDATE item SET v = 'c'",
+        "INSERT INTO item VALUES (2, 'y')",
+    )
+    target = tmp_path / "t.duckdb"
+    source = PostgresSource(database.url)
+    Pipeline(source, DuckDBSink(target), state_dir=tmp_path / "state", batch=way).run(once=True)
+    with duckdb.connect(str(target)) as connection:
+        assert connection.execute("FROM public.item ORDER BY id").fetchall() == [(1, "c"), (2, "y")]
+
+
 def test_an_emptied_target_is_not_filled_from_the_middle(database: Database, tmp_path: Path) -> None:
     """The log has let go of what the target held: the gap is named although there is no position."""
     database.run("CREATE TABLE item (id int PRIMARY KEY, body text)")
