@@ -24,6 +24,7 @@ from pgsluice.errors import LogError, SinkBehindLogError
 if TYPE_CHECKING:
     from pathlib import Path
 
+BEHIND_REMEDY: Final = "Restore the log, or begin anew with an empty target"
 RANGE_BYTES: Final = 4 << 20  # of one task: long enough to be worth a task, short enough to bound its memory
 _KEPT_INDEXES: Final = 4
 _LOOKS: Final = 5  # at a log whose segments are being removed
@@ -150,7 +151,7 @@ class LogReader:
         if after < self.first_lsn:
             raise SinkBehindLogError(
                 f"changes from {after} to {self.first_lsn} are no longer in the change log {self.directory}",
-                remedy="Restore the log, or begin anew with an empty target",
+                remedy=BEHIND_REMEDY,
                 after=str(after),
                 first=str(self.first_lsn),
             )

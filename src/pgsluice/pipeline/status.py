@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Lsn
-from pgsluice.changelog.reader import LogReader
+from pgsluice.changelog.reader import BEHIND_REMEDY, LogReader
 from pgsluice.changelog.segment import read_meta, segments
 from pgsluice.errors import SinkBehindLogError, SluiceError
 from pgsluice.source.connect import connect, source_errors
@@ -150,8 +150,7 @@ def _look_at_log(status: Status, log_dir: Path, wal_end: Lsn | None) -> None:
             what = (
                 f"{consumer.name} stands at {consumer.lsn}, but the change log begins at {reader.first_lsn}"
             )
-            remedy = "Restore the log, or begin anew with an empty target"
-            status.problems.append(Problem(SinkBehindLogError.code, what, remedy))
+            status.problems.append(Problem(SinkBehindLogError.code, what, BEHIND_REMEDY))
 
 
 def _listener_problems(status: Status) -> list[Problem]:

@@ -42,7 +42,7 @@ PINNED_SETTINGS: Final[Mapping[str, str]] = {
     "quote_all_identifiers": "off",
     "client_min_messages": "warning",  # that a publication is missing is only a warning of the server
 }
-"""What decides the text form of values: the same in snapshot, stream and catalog reads."""
+"""What decides the text form of values, the same in snapshot, stream and catalog reads, and what is said."""
 
 _PIN = "SELECT " + ", ".join(
     f"pg_catalog.set_config('{name}', '{value}', false)" for name, value in PINNED_SETTINGS.items()

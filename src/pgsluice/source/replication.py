@@ -321,7 +321,7 @@ class _LibpqStream(_Buffer):
         try:
             self._pgconn.put_copy_data(_status(written, flushed, ask_reply))
             self._pgconn.flush()
-        except Exception as exc:
+        except psycopg.Error as exc:
             raise SourceUnreachableError(f"the replication connection broke: {exc}") from exc
 
     def close(self) -> None:

@@ -42,8 +42,8 @@ TOAST: Final = 0x75  # unchanged, and not sent
 
 HEADER: Final = 12  # of a frame: u32 length, u64 LSN
 UNIX_EPOCH: Final = 946_684_800_000_000  # microseconds from 1970 to PostgreSQL's epoch, 2000-01-01
-LAST_LSN: Final = 2**63 - 1
-LATEST: Final = 2**63 - 1 - UNIX_EPOCH  # later times don't fit when counted from 1970
+LAST_LSN: Final = 2**63 - 1  # the largest number of an envelope's column
+LATEST: Final = LAST_LSN - UNIX_EPOCH  # later times don't fit when counted from 1970
 OWN_PREFIX: Final = b"pgsluice."  # of heartbeats and markers: counted, never given out
 OPTIONS: Final = b"cascade,restart_identity"
 
