@@ -3,6 +3,7 @@
 #   PYTHON=python3.12 make setup     another interpreter for the virtual environment
 #   make test ARGS='tests/sinks -x'  other arguments for pytest
 #   make bench ONLY=capture          one group of measurements
+#   make soak MINUTES=60             the long tests for an hour
 #   make lock UPGRADE=1              newest versions in the lock, instead of keeping those that fit
 
 PYTHON ?= python3
@@ -16,10 +17,10 @@ export NO_MKDOCS_2_WARNING := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test bench soak check format docs dist lock clean system-demo system-test
+.PHONY: help setup demo test test-services bench soak check format docs dist lock clean system-demo system-test
 
 help: ## list the targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: system-test $(STAMP) ## everything that the other targets need
 
@@ -27,13 +28,16 @@ demo: system-demo $(STAMP) ## a live replication from PostgreSQL to DuckDB, comp
 	$(BIN)/pgsluice demo
 
 test: system-test $(STAMP) ## all tests, against real servers and a real Spark
-	$(BIN)/pytest -q $(ARGS)
+	$(BIN)/pytest -q -m 'not services' $(ARGS)
+
+test-services: system-test $(STAMP) ## the tests that start further servers: a Spark cluster
+	$(BIN)/pytest -q -m services $(ARGS)
 
 bench: system-test $(STAMP) ## measure speed and size; ONLY=group for one group
 	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
-soak: system-test $(STAMP) ## the long tests
-	$(BIN)/pytest -q tests/soak
+soak: system-test $(STAMP) ## the long tests; MINUTES=60 for how long
+	PGSLUICE_SOAK_MINUTES=$(or $(MINUTES),10) $(BIN)/pytest -q tests/soak
 
 check: $(STAMP) ## lint, types, layers, generated pages, documentation, lock
 	$(BIN)/ruff check .

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from bench.harness import Figure, Options
 
-GROUPS: Final = ("capture",)
+GROUPS: Final = ("capture", "postgres")
 
 
 class Group(Protocol):

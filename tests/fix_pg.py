@@ -7,6 +7,7 @@ Real PostgreSQL servers and fresh databases for tests.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import shutil
@@ -23,7 +24,7 @@ from psycopg import sql
 from pgsluice.embedded import EmbeddedPostgres
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 
@@ -89,6 +90,21 @@ def pg15() -> Iterator[EmbeddedPostgres]:
     yield from _serve(DEBIAN_15)
 
 
+@pytest.fixture(scope="session")
+def physical_only() -> Iterator[EmbeddedPostgres]:
+    """PostgreSQL 18 as it is installed: its WAL has not enough in it for logical replication."""
+    yield from _serve(None, wal_level="replica")
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A directory that other system users, such as the server's, may enter; pytest's own is closed."""
+    with tempfile.TemporaryDirectory(prefix="pgsluice-test-") as name:
+        place = Path(name)
+        place.chmod(0o755)
+        yield place
+
+
 @pytest.fixture
 def pg(request: pytest.FixtureRequest) -> EmbeddedPostgres:
     """The server of this test."""
@@ -99,11 +115,43 @@ def pg(request: pytest.FixtureRequest) -> EmbeddedPostgres:
 @pytest.fixture
 def database(pg: EmbeddedPostgres) -> Iterator[Database]:
     """A fresh database, dropped afterwards with its slots."""
-    fresh = Database(f"t{os.getpid()}_{next(_numbers)}", pg)
-    with psycopg.connect(pg.url, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(fresh.name)))
+    fresh = create_database(pg)
     yield fresh
     drop_database(fresh)
+
+
+@pytest.fixture
+def target_database(pg18: EmbeddedPostgres) -> Iterator[Database]:
+    """A second fresh database, to be a target."""
+    fresh = create_database(pg18)
+    yield fresh
+    drop_database(fresh)
+
+
+def create_database(server: EmbeddedPostgres) -> Database:
+    """A fresh database on a server."""
+    fresh = Database(f"t{os.getpid()}_{next(_numbers)}", server)
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(fresh.name)))
+    return fresh
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedPostgres]:
+    """A server that a test may crash, with everything durable."""
+    place = Path(tempfile.mkdtemp(prefix="pgsluice-test-"))
+    place.chmod(0o755)
+    with EmbeddedPostgres(place / "pg") as server:
+        yield server
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture
+def crashable() -> Iterator[Callable[[int], EmbeddedPostgres]]:
+    """Starts servers, 15 or 18, that a test may restart and crash, but not the machine under them."""
+    with contextlib.ExitStack() as servers:
+        serve = contextlib.contextmanager(_serve)
+        yield lambda version: servers.enter_context(serve(DEBIAN_15 if version == 15 else None))
 
 
 def drop_database(database: Database) -> None:
@@ -120,11 +168,11 @@ def drop_database(database: Database) -> None:
         admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(database.name)))
 
 
-def _serve(bin_dir: Path | None) -> Iterator[EmbeddedPostgres]:
+def _serve(bin_dir: Path | None, **settings: str) -> Iterator[EmbeddedPostgres]:
     # Not pytest's own temporary directory: nobody but root may enter that, and PostgreSQL isn't root.
     directory = Path(tempfile.mkdtemp(prefix="pgsluice-test-"))
     try:
-        with EmbeddedPostgres(directory, _SETTINGS, bin_dir=bin_dir) as server:
+        with EmbeddedPostgres(directory, {**_SETTINGS, **settings}, bin_dir=bin_dir) as server:
             yield server
     finally:
         shutil.rmtree(directory)

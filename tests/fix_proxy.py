@@ -29,6 +29,9 @@ class Proxy:
         self._target_port = target_port
         self._refusing = False
         self._left: int | None = None  # bytes from the server until the cut
+        self._gather: tuple[bytes, bytes] | None = None
+        self._gathering = False
+        self.gathered: bytes | None = None  # the piece that was made of many
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -46,6 +49,10 @@ class Proxy:
         """Close every connection once the server has sent ``count`` more bytes, wherever that is."""
         with self._lock:
             self._left = count
+
+    def gather(self, *, after: bytes, until: bytes) -> None:
+        """Once the client has said ``after``, hold what the server sends until ``until``: one piece."""
+        self._gather = after, until
 
     def refuse(self) -> None:
         """Cut every connection and close new ones at once."""
@@ -87,6 +94,8 @@ class Proxy:
     def _pump(self, here: socket.socket, there: socket.socket, from_server: bool) -> None:
         with contextlib.suppress(OSError):
             while data := here.recv(self.piece):
+                if self._gather is not None:
+                    data = self._gathered(here, data, from_server)
                 if from_server and self.delay:
                     time.sleep(self.delay)
                 data, last = self._count(data, from_server)
@@ -98,6 +107,17 @@ class Proxy:
             self._open -= {here, there}
         _close(here)
         _close(there)
+
+    def _gathered(self, here: socket.socket, data: bytes, from_server: bool) -> bytes:
+        assert self._gather is not None
+        after, until = self._gather
+        if not from_server:
+            self._gathering |= after in data  # before it is passed on: the answer can only come later
+        elif self._gathering:
+            while until not in data:
+                data += here.recv(self.piece)
+            self.gathered, self._gather = data, None
+        return data
 
     def _count(self, data: bytes, from_server: bool) -> tuple[bytes, bool]:
         with self._lock:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,8 @@ REGISTRY = re.compile(
     ),
     re.I,
 )
+# Parts that a dependency brings in the one version that fits it: declaring them could only break that.
+PARTS_OF = {"py4j": "pyspark", "pydantic_core": "pydantic"}
 
 
 def tracked_files() -> list[Path]:
@@ -143,6 +146,49 @@ def test_every_target_of_the_makefile_is_explained():
     assert targets is not None
     called_by_people = {name for name in targets[1].split() if not name.startswith("system-")}
     assert set(re.findall(r"^([a-z-]+):.*## ", makefile, re.M)) == called_by_people
+
+
+def test_the_makefile_has_the_targets_that_people_are_told_of():
+    """A target that the documents, the checks and habits rely on can't go unnoticed."""
+    explained = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.M)
+    assert {"help", "setup", "demo", "test", "bench", "check", "dist", "soak"} <= set(explained)
+
+
+def test_every_import_is_declared():
+    """
+    What the package imports from others is in pyproject.toml, as a dependency or in an extra.
+
+    The tests run in an environment that has more, in which a missing declaration would go unseen.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    declared = [*project["dependencies"], *(requirement for extra in extras for requirement in extra)]
+    names = {_normal(re.split(r"[\[<>=!~; ]", requirement)[0]) for requirement in declared}
+    providers = packages_distributions() | {part: [whole] for part, whole in PARTS_OF.items()}
+    missing = {
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in PACKAGE.rglob("*.py")
+        for module in _imported(ast.parse(path.read_text()))
+        if module not in sys.stdlib_module_names | {"pgsluice"}
+        and not names & {_normal(provider) for provider in providers.get(module, ())}
+    }
+    assert missing == set()
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    """The top-level modules that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def _normal(name: str) -> str:
+    """A distribution's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def test_tools_check_their_own_output():

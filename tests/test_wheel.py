@@ -132,7 +132,7 @@ def test_targets_are_found_by_their_entry_points(installed: Installation):
     """The sinks of the wheel's own entry points are listed."""
     done = installed.run("pgsluice", "targets")
     assert done.returncode == 0, done.stderr
-    assert [kind for kind in ("duckdb", "memory", "stdout") if kind not in done.stdout] == []
+    assert [kind for kind in ("duckdb", "memory", "postgres", "stdout") if kind not in done.stdout] == []
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="the demo needs Java")

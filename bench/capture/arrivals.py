@@ -94,8 +94,8 @@ class TimedMemorySink:
 
 
 @contextmanager
-def tail_lines(url: str, state_dir: Path) -> Iterator[Arrivals]:
-    """The lines of ``pgsluice tail`` over the log of a state directory."""
+def tail_lines(url: str, state_dir: Path) -> Iterator[tuple[Arrivals, int]]:
+    """The lines of ``pgsluice tail`` over the log of a state directory, and its process."""
     arrivals = Arrivals()
     command = [
         sys.executable, "-m", "pgsluice.cli.main", "--log-level", "error", "tail", "--json",
@@ -106,7 +106,7 @@ def tail_lines(url: str, state_dir: Path) -> Iterator[Arrivals]:
     reader = threading.Thread(target=_read, args=(tail, arrivals), daemon=True)
     reader.start()
     try:
-        yield arrivals
+        yield arrivals, tail.pid
     finally:
         tail.terminate()
         tail.wait()

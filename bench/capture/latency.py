@@ -8,20 +8,18 @@ same Spark session, measured before each repetition.
 
 from __future__ import annotations
 
-import json
-import statistics
-import subprocess
-import sys
-import time
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from bench.capture.arrivals import Arrivals, TimedMemorySink, tail_lines
-from bench.capture.commits import insert_row
+from bench.capture.commits import commit_steadily, insert_row
 from bench.capture.modifiers import DOUBLED_PRICE, PLAIN_PRICE, keep_sold, reprice
-from bench.capture.route import listening, make_loop
-from bench.capture.scene import ROOT, DataSet
-from bench.harness import Bar, Sample, WrongResultError, figure, percentile
+from bench.capture.route import listening, make_loop, spark_process
+from bench.capture.scene import DataSet
+from bench.capture.timing import Latencies, empty_job, percentile_figure
+from bench.harness import Bar, WrongResultError, figure
+from bench.watch import Watch
 from pgsluice.modifiers.chain import Chain
 
 if TYPE_CHECKING:
@@ -34,32 +32,30 @@ if TYPE_CHECKING:
 
 _COMMITS: Final = 250
 _WARM_COMMITS: Final = 60  # one at a time: as many batches, so that the JVM has compiled the way
-_PAUSE: Final = 0.02
-_WARM_JOBS, _JOBS = 20, 50
 _PATIENCE: Final = 30.0
 
 
 def measure(scene: Scene) -> Iterator[Figure]:
     """The empty job, then each way in turn."""
     chain = Chain([keep_sold, reprice])
-    empty_job, chained, unchained, tailed = [], [], [], []
+    empty_jobs, chained, unchained, tailed = [], [], [], []
     with scene.connect() as connection:
         scene.make_table(connection, "latency")
         slot = scene.make_slot(connection, "latency_master")
         checksum = scene.warm_up.checksum  # of no use here: the rows are compared one by one
         place = _Place(scene, DataSet(scene.url, "latency", "latency", slot, 0, checksum))
         for _ in range(scene.options.repetitions):
-            empty_job.append(_empty_job(scene))
+            empty_jobs.append(empty_job(scene))
             chained.append(place.to_memory(chain))
             unchained.append(place.to_memory(Chain()))
             tailed.append(place.to_tail())
-    yield figure("empty Spark job", "ms", empty_job)
-    yield _figure("filter and projection -> memory, p50", chained, 50, empty_job, Bar(3, "<="))
-    yield _figure("filter and projection -> memory, p99", chained, 99, empty_job, Bar(15, "<="))
-    yield _figure("empty chain -> memory, p50", unchained, 50, empty_job, Bar(1.3, "<="))
-    yield _figure("empty chain -> memory, p99", unchained, 99, empty_job)
-    yield _figure("tail, p50", tailed, 50, empty_job, Bar(0.7, "<="))
-    yield _figure("tail, p99", tailed, 99, empty_job)
+    yield figure("empty Spark job", "ms", empty_jobs)
+    yield percentile_figure("filter and projection -> memory, p50", chained, 50, empty_jobs, Bar(3, "<="))
+    yield percentile_figure("filter and projection -> memory, p99", chained, 99, empty_jobs, Bar(15, "<="))
+    yield percentile_figure("empty chain -> memory, p50", unchained, 50, empty_jobs, Bar(1.3, "<="))
+    yield percentile_figure("empty chain -> memory, p99", unchained, 99, empty_jobs)
+    yield percentile_figure("tail, p50", tailed, 50, empty_jobs, Bar(0.7, "<="))
+    yield percentile_figure("tail, p99", tailed, 99, empty_jobs)
 
 
 class _Place:
@@ -70,32 +66,36 @@ class _Place:
         self._data = data
         self._next_key = 1
 
-    def to_memory(self, chain: Chain) -> list[float]:
-        """Milliseconds of each row from its commit to the memory sink."""
-        with self._listening() as log:
+    def to_memory(self, chain: Chain) -> Latencies:
+        """Each row from its commit to the memory sink."""
+        with self._listening() as (log, listener):
             sink = TimedMemorySink()
             with _running(make_loop(self._scene, sink, log, chain=chain)):
                 self._warm(sink.arrivals)
-                committed, kept = self._commit_and_wait(sink.arrivals, _COMMITS, chain)
-        return _latencies(committed, sink.arrivals, kept, DOUBLED_PRICE if chain else PLAIN_PRICE)
+                roles = {"listener": listener, "driver": os.getpid(), "spark": spark_process()}
+                with Watch(roles, alone=("driver",)) as watch:
+                    committed, kept = self._commit_and_wait(sink.arrivals, _COMMITS, chain)
+        price = DOUBLED_PRICE if chain else PLAIN_PRICE
+        return Latencies(_milliseconds(committed, sink.arrivals, kept, price), watch.usage())
 
-    def to_tail(self) -> list[float]:
-        """Milliseconds of each row from its commit to the line that ``pgsluice tail`` prints."""
-        with self._listening() as log, tail_lines(self._data.url, log.parent) as arrivals:
+    def to_tail(self) -> Latencies:
+        """Each row from its commit to the line that ``pgsluice tail`` prints."""
+        with self._listening() as (log, listener), tail_lines(self._data.url, log.parent) as (arrivals, tail):
             self._warm(arrivals)
-            committed, kept = self._commit_and_wait(arrivals, _COMMITS, Chain())
-        return _latencies(committed, arrivals, kept, PLAIN_PRICE)
+            with Watch({"listener": listener, "tail": tail}) as watch:
+                committed, kept = self._commit_and_wait(arrivals, _COMMITS, Chain())
+        return Latencies(_milliseconds(committed, arrivals, kept, PLAIN_PRICE), watch.usage())
 
     @contextmanager
-    def _listening(self) -> Iterator[Path]:
-        """A log that begins now, with its listener."""
+    def _listening(self) -> Iterator[tuple[Path, int]]:
+        """A log that begins now, and the process of its listener."""
         with self._scene.connect() as connection:
             slot = self._scene.make_slot(connection, f"latency_{self._next_key}")
         try:
             with self._scene.scratch() as directory:
                 log = directory / "log"
-                with listening(self._data, slot, log):
-                    yield log
+                with listening(self._data, slot, log) as started:
+                    yield log, started.pid
         finally:
             self._scene.drop_slot(slot)
 
@@ -123,23 +123,7 @@ class _Place:
 
     def _commit(self, count: int) -> dict[int, float]:
         """Commit rows; gives the moment of each key."""
-        options = {
-            "url": self._data.url, "table": self._data.table, "first": self._next_key, "count": count,
-            "pause": _PAUSE,
-        }  # fmt: skip
-        with subprocess.Popen(
-            [sys.executable, "-m", "bench.capture.commits"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
-        ) as writer:  # fmt: skip
-            assert writer.stdin is not None
-            assert writer.stdout is not None
-            writer.stdin.write(json.dumps(options) + "\n")
-            writer.stdin.flush()
-            writer.stdout.readline()
-            writer.stdin.write("go\n")
-            writer.stdin.flush()
-            moments = json.loads(writer.stdout.readline())
-        committed = dict(zip(self._keys(count), moments, strict=True))
+        committed = commit_steadily(self._data.url, self._data.table, self._next_key, count)
         self._next_key += count
         return committed
 
@@ -158,7 +142,9 @@ def _running(loop: SinkLoop) -> Iterator[None]:
             raise loop.error
 
 
-def _latencies(committed: dict[int, float], arrivals: Arrivals, kept: list[int], price: str) -> list[float]:
+def _milliseconds(
+    committed: dict[int, float], arrivals: Arrivals, kept: list[int], price: str
+) -> list[float]:
     found = arrivals.rows()
     if sorted(found) != kept:
         raise WrongResultError(f"{len(found)} rows arrived instead of {len(kept)}")
@@ -166,21 +152,3 @@ def _latencies(committed: dict[int, float], arrivals: Arrivals, kept: list[int],
     if wrong:
         raise WrongResultError(f"the price of row {wrong[0]} is {found[wrong[0]].price}, not {price}")
     return [(row.moment - committed[key]) * 1000 for key, row in found.items()]
-
-
-def _empty_job(scene: Scene) -> Sample:
-    """Milliseconds of Spark's smallest job."""
-    spark = scene.spark.get()
-    times = []
-    for _ in range(_WARM_JOBS + _JOBS):
-        started = time.monotonic()
-        spark.range(1).write.format("noop").mode("overwrite").save()
-        times.append((time.monotonic() - started) * 1000)
-    return Sample(statistics.median(times[_WARM_JOBS:]))
-
-
-def _figure(
-    name: str, repetitions: list[list[float]], percent: int, empty_job: list[Sample], bar: Bar | None = None
-) -> Figure:
-    samples = [Sample(percentile(times, percent)) for times in repetitions]
-    return figure(name, "ms", samples, reference=empty_job, bar=bar)

@@ -109,8 +109,12 @@ class Scene:
         with self.connect() as connection:
             slot = self.make_slot(connection, f"{table}_updates_master")
             for first, last in portions(rows, TRANSACTIONS):
-                connection.execute(_named(_UPDATE, table), (first, last))
+                self.update_rows(connection, table, first, last)
             return self._data_set(connection, table, slot, rows)
+
+    def update_rows(self, connection: psycopg.Connection[Any], table: str, first: int, last: int) -> None:
+        """Update rows; commits only when the connection does so by itself."""
+        connection.execute(_named(_UPDATE, table), (first, last))
 
     def make_table(self, connection: psycopg.Connection[Any], table: str) -> None:
         """An empty table with a publication of the same name."""

@@ -19,7 +19,7 @@ from bench.capture.route import carry, listening, slices, spark_process, wait_fo
 from bench.harness import Bar, Sample, WrongResultError, figure
 from bench.watch import Watch
 from pgsluice.schema.typed.choices import SpecialValues
-from pgsluice.source.tasks import typed_range_frame
+from pgsluice.source.tasks import typed_part_frame
 from pgsluice.spark import register
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _loop_checksum(scene: Scene, log: Path, end: Lsn) -> Checksum:
     rows = total = 0
     for parts, tables in slices(log, end):
         (version,) = tables.values()
-        frame = typed_range_frame(scene.spark.get(), parts, version, SpecialValues(), COLUMNS)
+        frame = typed_part_frame(scene.spark.get(), parts, version, SpecialValues(), COLUMNS)
         found = spark_checksum(frame)
         rows, total = rows + found.rows, total + found.total
     return Checksum(rows, total)

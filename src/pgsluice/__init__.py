@@ -17,7 +17,9 @@ if typing.TYPE_CHECKING:
     from pgsluice.pipeline.run import Pipeline
     from pgsluice.pipeline.session import SparkOptions
     from pgsluice.sinks.duckdb.sink import DuckDBSink
+    from pgsluice.sinks.files.sink import FilesSink
     from pgsluice.sinks.memory import MemorySink
+    from pgsluice.sinks.postgres.sink import PostgresSink
     from pgsluice.sinks.stdout import StdoutSink
     from pgsluice.source.postgres import LogOptions, PostgresSource
 
@@ -27,9 +29,11 @@ __all__ = [
     "BatchOptions",
     "Chain",
     "DuckDBSink",
+    "FilesSink",
     "LogOptions",
     "MemorySink",
     "Pipeline",
+    "PostgresSink",
     "PostgresSource",
     "SluiceError",
     "SparkOptions",
@@ -41,9 +45,11 @@ _PLACES = {
     "BatchOptions": "pgsluice.pipeline.loop",
     "Chain": "pgsluice.modifiers.chain",
     "DuckDBSink": "pgsluice.sinks.duckdb.sink",
+    "FilesSink": "pgsluice.sinks.files.sink",
     "LogOptions": "pgsluice.source.postgres",
     "MemorySink": "pgsluice.sinks.memory",
     "Pipeline": "pgsluice.pipeline.run",
+    "PostgresSink": "pgsluice.sinks.postgres.sink",
     "PostgresSource": "pgsluice.source.postgres",
     "SluiceError": "pgsluice.errors",
     "SparkOptions": "pgsluice.pipeline.session",

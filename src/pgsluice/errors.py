@@ -32,6 +32,8 @@ what to do. ``docs/errors.md`` is generated from this module.
     │   ├── TablesDifferError
     │   ├── RunActiveError
     │   ├── TableChangedError
+    │   ├── TableRewrittenError         (transient)
+    │   ├── SnapshotEndedError
     │   └── DecodeError
     ├── TargetError                 4
     │   ├── TargetUnavailableError      (transient)
@@ -82,10 +84,12 @@ __all__ = [
     "SlotTakenError",
     "SlotUnusableError",
     "SluiceError",
+    "SnapshotEndedError",
     "SourceError",
     "SourceRefusedError",
     "SourceUnreachableError",
     "TableChangedError",
+    "TableRewrittenError",
     "TablesDifferError",
     "TargetError",
     "TargetFencedError",
@@ -307,9 +311,22 @@ class RunActiveError(SourceError):
 
 
 class TableChangedError(SourceError):
-    """A typed stream has come to rows of its table with other columns than it was made with."""
+    """A typed stream or read has come to a table with other columns than it was made with."""
 
     code = "SLUICE-TABLE-CHANGED"
+
+
+class TableRewrittenError(SourceError):
+    """A table was rewritten, or dropped, while it was being copied; its copy begins again."""
+
+    code = "SLUICE-TABLE-REWRITTEN"
+    transient = True
+
+
+class SnapshotEndedError(SourceError):
+    """A read belongs to a snapshot that nobody holds any more."""
+
+    code = "SLUICE-SNAPSHOT-ENDED"
 
 
 class DecodeError(SourceError):

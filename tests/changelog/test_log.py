@@ -16,20 +16,9 @@ from pgsluice.changelog.reader import LogReader, LogSlice
 from pgsluice.changelog.scan import HEADER, OTHER, Scanner
 from pgsluice.changelog.segment import LogMeta, segments
 from pgsluice.errors import DecodeError, LogFormatError, SinkBehindLogError
+from tests.changelog.wire import keepalive, wire
 
 META = LogMeta("7001", 1, "slot", "pub", "0/64")
-
-
-def wire(message: bytes, lsn: int = 0) -> bytes:
-    """One message as the server sends it."""
-    body = b"w" + struct.pack(">qqq", lsn, lsn, 0) + message
-    return b"d" + struct.pack(">I", len(body) + 4) + body
-
-
-def keepalive(lsn: int, reply: bool = False) -> bytes:
-    """A keepalive of the server."""
-    body = b"k" + struct.pack(">qqb", lsn, 0, reply)
-    return b"d" + struct.pack(">I", len(body) + 4) + body
 
 
 def transaction(commit: int, rows: list[bytes], relations: tuple[int, ...] = ()) -> list[bytes]:
@@ -159,6 +148,51 @@ def test_an_unfinished_transaction_is_cut_and_never_seen(tmp_path: Path, segment
     second = reader.next(Lsn(208), 1 << 20)
     assert second is not None
     assert frames(second) == [m for m in half if m[:1] != b"R"]
+
+
+def test_a_new_segment_does_not_vouch_for_what_is_not_synced(tmp_path: Path) -> None:
+    """
+    The end is that of the index, although the next segment is named after a later transaction.
+
+    A sink that believed the name would take the stream for ended there, and go past the transaction.
+    """
+    writer, scanner = LogWriter(tmp_path, META, segment_bytes=1 << 11), Scanner(1 << 16)
+    scanner.reset(writer.offset)
+    feed(writer, scanner, transaction(100, [b"row"]))
+    writer.sync()
+    reader = LogReader(tmp_path)
+    feed(writer, scanner, transaction(200, [b"x" * 900] * 3))
+    feed(writer, scanner, transaction(300, [b"row"])[:-1])
+    assert any(segment.after == 208 for segment in segments(tmp_path)), "no segment begins after it"
+    reader.wait(0)
+    assert reader.end == 108
+    assert reader.next(Lsn(108), 1 << 20) is None
+    writer.sync()
+    reader.wait(0)
+    assert reader.end == 208
+    piece = reader.next(Lsn(108), 1 << 20)
+    assert piece is not None
+    assert piece.end == 208
+
+
+def test_a_reader_sees_that_a_transaction_is_arriving(tmp_path: Path) -> None:
+    """From its first bytes to its end, also where it is the first of its segment."""
+    writer, scanner = LogWriter(tmp_path, META, segment_bytes=1 << 11), Scanner(1 << 16)
+    scanner.reset(writer.offset)
+    feed(writer, scanner, transaction(100, [b"row"]))
+    writer.sync()
+    reader = LogReader(tmp_path)
+    assert not reader.is_arriving()
+    rows = [b"x" * 900] * 5  # several segments
+    feed(writer, scanner, transaction(200, rows)[:-1])
+    writer.sync()
+    reader.wait(0)
+    assert reader.is_arriving()
+    feed(writer, scanner, transaction(200, rows)[-1:])
+    writer.sync()
+    reader.wait(0)
+    assert not reader.is_arriving()
+    assert reader.end == 208
 
 
 def test_what_was_not_synced_is_gone_after_a_failed_sync(tmp_path: Path) -> None:

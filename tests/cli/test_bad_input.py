@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from pgsluice.cli.main import main
+from tests.cli.command_lines import to_duckdb
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from pgsluice.embedded import EmbeddedPostgres
     from tests.fix_pg import Database
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     """The exit code and the error line of a command; it must be one line, without a stack trace."""
-    code = main(arguments)
+    code = main([*arguments, "--once"] if arguments[0] == "run" else arguments)
     said = capsys.readouterr().err
     errors = [line for line in said.splitlines() if "error SLUICE-" in line]
     assert "Traceback" not in said
@@ -35,12 +41,9 @@ def objects(database: Database) -> list[tuple[object, ...]]:
     )
 
 
-def to_duckdb(tmp_path: Path, url: str) -> list[str]:
-    """The arguments of an ordinary run."""
-    return [
-        "run", "--source-url", url, "--target", "duckdb", "--target-url", str(tmp_path / "x.duckdb"),
-        "--state-dir", str(tmp_path / "state"), "--init", "--once",
-    ]  # fmt: skip
+def everything_below(place: Path) -> list[str]:
+    """The files and directories that a command left."""
+    return sorted(str(path.relative_to(place)) for path in place.rglob("*"))
 
 
 def test_wrong_password(capsys: pytest.CaptureFixture[str], database: Database, tmp_path: Path) -> None:
@@ -49,7 +52,7 @@ def test_wrong_password(capsys: pytest.CaptureFixture[str], database: Database, 
     assert (code, "SLUICE-SOURCE-REFUSED" in line) == (3, True)
     assert "s3cret" not in line
     assert objects(database) == []
-    assert not (tmp_path / "x.duckdb").exists()
+    assert everything_below(tmp_path) == []
 
 
 def test_missing_right(capsys: pytest.CaptureFixture[str], database: Database, tmp_path: Path) -> None:
@@ -61,6 +64,7 @@ def test_missing_right(capsys: pytest.CaptureFixture[str], database: Database, t
         assert code == 3
         assert "REPLICATION" in line
         assert objects(database) == []
+        assert everything_below(tmp_path) == []
     finally:
         database.run(f"DROP ROLE {role}")
 
@@ -72,6 +76,30 @@ def test_unreachable_host(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         port = free.getsockname()[1]
     code, line = run(capsys, *to_duckdb(tmp_path, f"postgresql://nobody@127.0.0.1:{port}/none"))
     assert (code, "SLUICE-SOURCE-UNREACHABLE" in line) == (3, True)
+    assert everything_below(tmp_path) == []
+
+
+def test_wal_level(
+    capsys: pytest.CaptureFixture[str], physical_only: EmbeddedPostgres, tmp_path: Path
+) -> None:
+    """A server that can't do logical replication: the setting, the statement, and nothing made."""
+    code, line = run(capsys, *to_duckdb(tmp_path, physical_only.url))
+    assert (code, "SLUICE-WAL-LEVEL" in line) == (3, True)
+    assert "wal_level is replica" in line
+    assert "ALTER SYSTEM SET wal_level = logical; then restart the server" in line
+    with psycopg.connect(physical_only.url) as connection:
+        assert connection.execute("SELECT FROM pg_namespace WHERE nspname = 'pgsluice'").fetchall() == []
+    assert everything_below(tmp_path) == []
+
+
+def test_a_refused_run_takes_only_its_own_directories_away(
+    capsys: pytest.CaptureFixture[str], database: Database, tmp_path: Path
+) -> None:
+    """A state directory that was there before stays, with what is in it."""
+    kept = tmp_path / "state" / "kept"
+    kept.mkdir(parents=True)
+    run(capsys, *to_duckdb(tmp_path, database.url_as("postgres", "wrong")))
+    assert everything_below(tmp_path) == ["state", "state/kept"]
 
 
 def test_not_initialized(capsys: pytest.CaptureFixture[str], database: Database, tmp_path: Path) -> None:
@@ -92,6 +120,57 @@ def test_state_directory_that_can_not_be_made(
     code, line = run(capsys, *arguments)
     assert (code, "SLUICE-MACHINE" in line, "--state-dir" in line) == (2, True, True)
     assert objects(database) == []
+
+
+def test_state_directory_that_is_read_only(
+    capsys: pytest.CaptureFixture[str], database: Database, reachable: Path
+) -> None:
+    """It is there, and can't be written: found before anything is made on the source."""
+    arguments = to_duckdb(reachable, database.url)
+    run(capsys, *to_duckdb(reachable, database.url_as("postgres", "wrong")))  # imports what others can't read
+    (reachable / "state").mkdir(mode=0o555)
+    with without_root():
+        code, line = run(capsys, *arguments)
+    assert (code, "SLUICE-MACHINE" in line, "--state-dir" in line) == (2, True, True)
+    assert f"can't write to {reachable / 'state'}: Permission denied" in line
+    assert objects(database) == []
+    assert everything_below(reachable) == ["state"]
+
+
+def test_target_that_can_not_be_written(
+    capsys: pytest.CaptureFixture[str], database: Database, tmp_path: Path
+) -> None:
+    """The target's errors have an exit code of their own, and the line names the place."""
+    arguments = to_duckdb(tmp_path, database.url)
+    arguments[arguments.index("--target-url") + 1] = str(tmp_path / "missing" / "x.duckdb")
+    code, line = run(capsys, *arguments)
+    assert (code, "SLUICE-TARGET" in line, str(tmp_path / "missing") in line) == (4, True, True)
+    assert not (tmp_path / "missing").exists()
+
+
+def test_debug_shows_the_trace(
+    capsys: pytest.CaptureFixture[str], database: Database, tmp_path: Path
+) -> None:
+    """Only --log-level debug shows where a real error came from, and no password even then."""
+    arguments = to_duckdb(tmp_path, database.url_as("postgres", "s3cret-wrong"))
+    assert main([*arguments, "--once", "--log-level", "debug"]) == 3
+    said = capsys.readouterr().err
+    assert "error SLUICE-SOURCE-REFUSED: " in said
+    assert "Traceback (most recent call last)" in said
+    assert "s3cret" not in said
+
+
+@contextlib.contextmanager
+def without_root() -> Iterator[None]:
+    """Rights count for everybody but root."""
+    as_root = os.geteuid() == 0
+    if as_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if as_root:
+            os.seteuid(0)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +196,9 @@ def test_bad_configuration(
         monkeypatch.delenv(name, raising=False)
     path = tmp_path / "config.yaml"
     path.write_text(content)
-    code, line = run(capsys, "run", "-c", str(path), "--once", "--state-dir", str(tmp_path / "state"))
+    code, line = run(capsys, "run", "-c", str(path), "--state-dir", str(tmp_path / "state"))
     assert (code, says in line) == (2, True), line
+    assert everything_below(tmp_path) == ["config.yaml"]
 
 
 def test_destroy_without_a_trace(
@@ -127,7 +207,7 @@ def test_destroy_without_a_trace(
     """After run and destroy neither the source nor the state directory has anything of ours."""
     database.run("CREATE TABLE t (id int PRIMARY KEY)")
     before = objects(database)
-    assert main(to_duckdb(tmp_path, database.url)) == 0
+    assert main([*to_duckdb(tmp_path, database.url), "--once"]) == 0
     assert objects(database) != before
     where = ["--source-url", database.url, "--state-dir", str(tmp_path / "state")]
     assert main(["destroy", *where, "--dry-run"]) == 0

@@ -168,7 +168,7 @@ def test_validate(capsys: pytest.CaptureFixture[str]) -> None:
     path = write(f"name: shop\nsource: {{postgres: {{url: '{URL}'}}}}\ntarget: {{duckdb: {{path: x}}}}")
     assert run(capsys, "validate", "config", "-c", path) == (
         0,
-        "shop: postgres, replication -> duckdb (exactly once): the configuration is valid\n",
+        "shop: postgres, snapshot_and_replication -> duckdb (exactly once): the configuration is valid\n",
         "",
     )
     assert run(capsys, "validate", "config", "-c", path, "--quiet") == (0, "", "")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
+from pgsluice import DuckDBSink
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Lsn
 from pgsluice.cli.main import main
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from pgsluice.sinks.base import Batch
     from tests.fix_pg import Database
 
 
@@ -92,16 +97,68 @@ def test_a_target_without_its_place(shop: Database, capsys: pytest.CaptureFixtur
     assert "--target-url" in capsys.readouterr().err
 
 
-def test_a_table_that_joins_late_is_said(
-    shop: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("mode", "rows"), [("snapshot_and_replication", [1, 2]), ("replication", [2])])
+def test_a_table_that_joins_late(
+    shop: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str, rows: list[int]
 ) -> None:
-    """Rows from before a table joined are not carried in this version, and that is not silent."""
-    assert run(shop, tmp_path, "--init") == 0
+    """Its rows of before are copied; with changes alone they are not, and that is not silent."""
+    assert run(shop, tmp_path, "--init", "--mode", mode) == 0
     shop.run("CREATE TABLE born (id int PRIMARY KEY)", "INSERT INTO born VALUES (1)")
     capsys.readouterr()
-    assert run(shop, tmp_path) == 0
+    assert run(shop, tmp_path, "--mode", mode) == 0
     said = capsys.readouterr()
-    assert "rows that it had before are not carried" in said.err + said.out
+    warned = "rows that it had before are not carried" in said.err + said.out
+    assert warned is (mode == "replication")
     shop.run("INSERT INTO born VALUES (2)")
+    assert run(shop, tmp_path, "--mode", mode) == 0
+    assert arrived(tmp_path, "born") == rows
+
+
+def test_once_that_is_stopped_early_says_so(
+    shop: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script that waits for the end must not take a stopped run for one that has caught up."""
+    assert run(shop, tmp_path, "--init") == 0
+    apply = DuckDBSink.apply
+
+    def stopped_meanwhile(sink: DuckDBSink, batch: Batch) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)  # the running batch is finished all the same
+        apply(sink, batch)
+
+    shop.run("INSERT INTO item VALUES (1)", "INSERT INTO item VALUES (2)")
+    with monkeypatch.context() as patched:
+        patched.setenv("PGSLUICE_BATCH__MAX_ROWS", "1")
+        patched.setattr(DuckDBSink, "apply", stopped_meanwhile)
+        assert run(shop, tmp_path) == 1
+    assert "stopped before everything was applied" in capsys.readouterr().err
+    assert arrived(tmp_path, "item") == [1]
     assert run(shop, tmp_path) == 0
-    assert arrived(tmp_path, "born") == [2]
+    assert arrived(tmp_path, "item") == [1, 2]
+
+
+@pytest.mark.parametrize("command", [["snapshot"], ["run", "--mode", "snapshot"]])
+def test_a_snapshot_leaves_nothing_on_the_source(
+    shop: Database, tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tables as they are, those without a key too; again it finds that all is there."""
+    shop.run(
+        "INSERT INTO item SELECT generate_series(1, 40)",
+        "CREATE TABLE keyless (id int)",
+        "INSERT INTO keyless VALUES (1), (1), (NULL)",
+    )
+    target = ["--target", "duckdb", "--target-url", str(tmp_path / "shop.duckdb")]
+    where = ["--source-url", shop.url, "--state-dir", str(tmp_path / "state"), "--exclude-tables", "secret"]
+    assert main([*command, *where, *target]) == 0
+    assert arrived(tmp_path, "item") == list(range(1, 41))
+    assert arrived(tmp_path, "keyless") == [1, 1, None]
+    assert shop.rows("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == [
+        (0,)
+    ]
+    assert shop.rows("SELECT count(*) FROM pg_publication") == [(0,)]
+    assert shop.rows("SELECT to_regnamespace('pgsluice') IS NULL") == [(True,)]
+    capsys.readouterr()
+    assert main([*command, *where, *target]) == 0
+    assert "nothing to copy" in capsys.readouterr().err
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection, pytest.raises(duckdb.CatalogException):
+        connection.execute("SELECT * FROM public.secret")

@@ -78,6 +78,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
     name, way = request.param
     if TARGETS[name].needs_spark or way in NEED_SPARK:
         request.getfixturevalue("spark")
-    running = Run(TARGETS[name](tmp_path), WAYS[way])
+    database = request.getfixturevalue("database") if TARGETS[name].needs_database else None
+    running = Run(TARGETS[name](tmp_path, database), WAYS[way])
     yield running
     running.close()

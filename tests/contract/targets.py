@@ -11,17 +11,25 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import duckdb
+from psycopg import sql
+from pydantic import SecretStr
 
 from pgsluice.sinks.duckdb import DuckDBConfig
 from pgsluice.sinks.duckdb.sink import DuckDBSink
 from pgsluice.sinks.duckdb.sql import quoted
+from pgsluice.sinks.files import FilesConfig
+from pgsluice.sinks.files.sink import FilesSink
 from pgsluice.sinks.memory import MemorySink, MemoryStore
+from pgsluice.sinks.postgres import PostgresConfig
+from pgsluice.sinks.postgres.sink import PostgresSink
 from pgsluice.sinks.stdout import StdoutSink
+from tests.sinks.files.feed import Feed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pgsluice.sinks.base import Guarantee, Sink
+    from tests.fix_pg import Database
 
 Row = tuple[str | None, ...]
 
@@ -32,10 +40,12 @@ class Target(ABC):
     holds: ClassVar[Literal["tables", "lines"]]
     guarantee: ClassVar[Guarantee]
     needs_spark: ClassVar[bool] = False
+    needs_database: ClassVar[bool] = False
     keeps_all: ClassVar[bool] = False  # every row that ever came, in this process: its memory has no bound
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, database: Database | None = None) -> None:
         self.directory = directory
+        self.database = database
 
     @abstractmethod
     def sink(self) -> Sink:
@@ -60,8 +70,8 @@ class MemoryTarget(Target):
     guarantee = "exactly once"
     keeps_all = True
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
+    def __init__(self, directory: Path, database: Database | None = None) -> None:
+        super().__init__(directory, database)
         self._store = MemoryStore()
 
     def sink(self) -> Sink:
@@ -99,6 +109,36 @@ class DuckDBTarget(Target):
         return found
 
 
+class PostgresTarget(Target):
+    """A database of its own; its folds are small so that a large transaction has several."""
+
+    holds = "tables"
+    guarantee = "exactly once"
+    needs_database = True
+
+    def sink(self) -> Sink:
+        """A sink on this target's database."""
+        assert self.database is not None
+        return PostgresSink(PostgresConfig(url=SecretStr(self.database.url), fold_bytes=4096))
+
+    def tables(self) -> dict[str, list[Row]]:
+        """The rows of every table that has any."""
+        assert self.database is not None
+        with self.database.connect() as connection:
+            names = connection.execute(
+                "SELECT schemaname, tablename FROM pg_tables "
+                "WHERE schemaname NOT IN ('pgsluice', 'pg_catalog', 'information_schema')"
+            ).fetchall()
+            found = {}
+            for schema, name in names:
+                table = sql.Identifier(schema, name)
+                with connection.cursor().copy(sql.SQL("COPY {} TO STDOUT").format(table)) as copy:
+                    rows = list(copy.rows())  # text, since no types are set
+                if rows:
+                    found[f"{schema}.{name}"] = in_order(rows)
+        return found
+
+
 class StdoutTarget(Target):
     """A file in the place of standard output."""
 
@@ -106,8 +146,8 @@ class StdoutTarget(Target):
     guarantee = "at least once"
     needs_spark = True
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
+    def __init__(self, directory: Path, database: Database | None = None) -> None:
+        super().__init__(directory, database)
         self._output = (directory / "lines").open("ab")
 
     def sink(self) -> Sink:
@@ -123,7 +163,48 @@ class StdoutTarget(Target):
         return [json.loads(line) for line in (self.directory / "lines").read_text().splitlines()]
 
 
-TARGETS: dict[str, type[Target]] = {"memory": MemoryTarget, "duckdb": DuckDBTarget, "stdout": StdoutTarget}
+class ParquetTarget(Target):
+    """A feed of Parquet files, folded by a plain reader; they are small so that a transaction has several."""
+
+    holds = "tables"
+    guarantee = "exactly once"
+    format: ClassVar[Literal["parquet", "jsonl"]] = "parquet"
+
+    def sink(self) -> Sink:
+        """A sink on this target's directory."""
+        return FilesSink(FilesConfig(path=self.directory / "feed", format=self.format, file_bytes=4096))
+
+    def tables(self) -> dict[str, list[Row]]:
+        """What the changes leave."""
+        return {name: in_order(rows) for name, rows in Feed(self.directory / "feed").tables().items()}
+
+
+class JsonTarget(ParquetTarget):
+    """The same as lines of JSON."""
+
+    format = "jsonl"
+    needs_spark = True
+
+
+class JsonLinesTarget(JsonTarget):
+    """Its lines as they are."""
+
+    holds = "lines"
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines of all files."""
+        return Feed(self.directory / "feed").lines()
+
+
+TARGETS: dict[str, type[Target]] = {
+    "memory": MemoryTarget,
+    "duckdb": DuckDBTarget,
+    "postgres": PostgresTarget,
+    "stdout": StdoutTarget,
+    "parquet": ParquetTarget,
+    "json": JsonTarget,
+    "jsonlines": JsonLinesTarget,
+}
 
 
 def in_order(rows: list[Row]) -> list[Row]:

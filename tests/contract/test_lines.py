@@ -52,6 +52,7 @@ def test_lines_are_out_when_apply_returns(run):
     assert len(run.target.lines()) == 6
 
 
+@pytest.mark.only(holds="lines", guarantee="at least once")
 def test_replay(run):
     """A batch that comes again is written again, with the same positions to know it by."""
     for _ in range(2):

@@ -30,6 +30,7 @@ class Breaking:
 
     step: DataStep
     small: bool = True
+    ranges: tuple[()] = ()
     tables: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,6 +53,7 @@ class BreakingBatch:
     start: str | None
     end: str
     steps: list[Any]
+    swaps: tuple[()] = ()
 
 
 def first() -> Changes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -13,9 +14,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import psutil
 import psycopg
 
+from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.lock import holder
+from pgsluice.changelog.position import Lsn
 from pgsluice.embedded.shop import SCHEMA, TABLES, ShopTraffic
 
 if TYPE_CHECKING:
@@ -23,11 +27,31 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Runner:
-    """One pipeline, from a database with a shop to a DuckDB file, run again and again."""
+WRITERS = 2  # so that transactions overlap
 
-    def __init__(self, url: str, place: Path, *, admin_url: str | None = None, settings: str = "") -> None:
-        self.url = url  # what the pipeline connects to; may lead through a proxy
+
+class Runner:
+    """
+    One pipeline, from a database with a shop to a DuckDB file, run again and again.
+
+    Args:
+        url: what the pipeline connects to; may lead through a proxy.
+        admin_url: of the same database, not through the proxy.
+        targets: lines of the configuration, for other targets than the DuckDB file.
+        settings: more lines.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        place: Path,
+        *,
+        admin_url: str | None = None,
+        mode: str = "snapshot_and_replication",
+        targets: str = "",
+        settings: str = "",
+    ) -> None:
+        self.url = url
         self.admin_url = admin_url or url
         self.place = place
         self.target = place / "shop.duckdb"
@@ -35,10 +59,15 @@ class Runner:
         self.lines = place / "run.log"
         self.config = place / "config.yaml"
         self.config.write_text(
-            f"name: shop\nstate_dir: {place}/state\nsource: {{postgres: {{url: '{url}', "
-            f"replication: {{keyless: full}}}}}}\ntarget: {{duckdb: {{path: {self.target}}}}}\n{settings}"
+            f"name: shop\nstate_dir: {place}/state\nsource: {{postgres: {{url: '{url}', mode: {mode}, "
+            f"replication: {{keyless: full}}}}}}\n"
+            f"{targets or f'target: {{{self.target_section()}}}'}\n{settings}"
         )
         self.process: subprocess.Popen[bytes] | None = None
+
+    def target_section(self) -> str:
+        """The target, as YAML."""
+        return f"duckdb: {{path: {self.target}}}"
 
     def prepare(self) -> None:
         """The shop's tables, and ``init``."""
@@ -57,6 +86,7 @@ class Runner:
             text=True,
             timeout=120,
             check=False,
+            env={**os.environ, **(env or {})},
         )
 
     def start(self, env: Mapping[str, str] | None = None) -> None:
@@ -78,9 +108,24 @@ class Runner:
             assert self.process is None or self.process.poll() is None, f"the run ended:\n{self.tail()}"
             time.sleep(0.02)
 
+    def wait_for_position(self, lsn: str, timeout: float = 120.0) -> None:
+        """Until the sink has applied everything up to there."""
+        deadline = time.monotonic() + timeout
+        while not self._position() or Lsn.parse(self._position()) < Lsn.parse(lsn):
+            assert time.monotonic() < deadline, f"not at {lsn} in {timeout} s:\n{self.tail()}"
+            assert self.process is None or self.process.poll() is None, f"the run ended:\n{self.tail()}"
+            time.sleep(0.05)
+
     def _position(self) -> str:
-        found = [json.loads(path.read_text())["lsn"] for path in (self.log / "consumers").glob("*.json")]
-        return found[0] if found else ""
+        """Of the slowest target."""
+        found = Consumers(self.log).all()
+        return str(min(consumer.lsn for consumer in found)) if found else ""
+
+    def position_in_target(self) -> Lsn:
+        """How far the rows in the target are, as it says itself."""
+        with duckdb.connect(str(self.target), read_only=True) as target:
+            found = target.execute("SELECT token FROM pgsluice.progress").fetchall()
+        return Lsn.parse(json.loads(found[0][0])["lsn"])
 
     def wait_for_death(self, timeout: float = 60.0) -> int:
         """The exit code of a run that ends by itself."""
@@ -101,8 +146,31 @@ class Runner:
         pid = holder(self.log / "lock")
         if pid is None:
             return False
-        os.kill(pid, signal.SIGKILL)
-        return True
+        with contextlib.suppress(ProcessLookupError):  # it ends just now by itself
+            os.kill(pid, signal.SIGKILL)
+            return True
+        return False
+
+    def kill_worker(self) -> bool:
+        """SIGKILL one of Spark's Python workers, if there is one."""
+        workers = self._workers()
+        if not workers:
+            return False
+        with contextlib.suppress(psutil.NoSuchProcess):
+            workers[-1].kill()
+            return True
+        return False
+
+    def _workers(self) -> list[psutil.Process]:
+        """The processes that a daemon of PySpark has forked."""
+        assert self.process is not None
+        found = {}
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for each in psutil.Process(self.process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):  # it ends, or has ended
+                    if "pyspark.daemon" in each.cmdline():
+                        found[each.pid] = each.ppid(), each
+        return [process for parent, process in found.values() if parent in found]
 
     def close(self) -> None:
         """End what a failed test left running."""
@@ -124,55 +192,66 @@ class Runner:
         done = self.command("run", "--once")
         assert done.returncode == 0, done.stderr
         compared = 0
-        with duckdb.connect(str(self.target), read_only=True) as target:
-            target.execute("SET TimeZone = 'UTC'")
-            for table in TABLES:
-                wanted, found = self._source(table), _counted(target.table(f"public.{table}").fetchall())
-                missing, extra = wanted - found, found - wanted
-                assert not missing, (
-                    f"{table}: {sum(missing.values())} rows missing, such as {next(iter(missing))}"
-                )
-                assert not extra, f"{table}: {sum(extra.values())} rows too many, such as {next(iter(extra))}"
-                compared += wanted.total()
+        held = self.held()
+        for table in TABLES:
+            wanted, found = self.source_rows(table), held[table]
+            missing, extra = wanted - found, found - wanted
+            assert not missing, (
+                f"{table}: {sum(missing.values())} rows missing, such as {next(iter(missing))}"
+            )
+            assert not extra, f"{table}: {sum(extra.values())} rows too many, such as {next(iter(extra))}"
+            compared += wanted.total()
         print(f"compared {compared} rows in {len(TABLES)} tables: equal")
         return compared
 
-    def _source(self, table: str) -> Counter[Any]:
+    def held(self) -> dict[str, Counter[Any]]:
+        """The rows of the target, by table."""
+        with duckdb.connect(str(self.target), read_only=True) as target:
+            target.execute("SET TimeZone = 'UTC'")
+            return {table: _counted(target.table(f"public.{table}").fetchall()) for table in TABLES}
+
+    def source_rows(self, table: str) -> Counter[Any]:
+        """The rows of the source, in the same form."""
         with psycopg.connect(self.admin_url) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             return _counted(connection.execute(f'SELECT * FROM "{table}"').fetchall())
 
 
 class Traffic:
-    """The shop's traffic while a block runs; connects again when its server goes away."""
+    """Two writers of the shop's traffic while a block runs; they connect again when the server goes away."""
 
     def __init__(self, url: str, seed: int, *, fill: bool = True) -> None:
         self._url = url
         self._seed = seed
         self._fill = fill
-        self._thread: ShopTraffic | None = None
-        self._going = threading.Event()
+        self._writers: list[ShopTraffic] = []
+        self._ending = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Traffic:
         print(f"traffic seed {self._seed}")
-        self._thread = ShopTraffic(self._url, self._seed, fill=self._fill)
-        self._thread.start()
+        self._writers.append(self._writer(fill=self._fill))
         self._watcher.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._going.set()
+        self._ending.set()
         self._watcher.join()
-        assert self._thread is not None
-        self._thread.stop()
+        for writer in self._writers:
+            writer.stop()
+
+    def _writer(self, *, fill: bool = False) -> ShopTraffic:
+        self._seed += 1
+        writer = ShopTraffic(self._url, self._seed, fill=fill)
+        writer.start()
+        return writer
 
     def _watch(self) -> None:
-        while not self._going.wait(0.2):
-            if self._thread is not None and not self._thread.is_alive():
-                self._seed += 1
-                self._thread = ShopTraffic(self._url, self._seed, fill=False)
-                self._thread.start()
+        while not self._ending.wait(0.2):
+            if len(self._writers) < WRITERS and self._writers[0].transactions:  # the shop is filled
+                self._writers.append(self._writer())
+            # A writer also ends when it waits for another in a circle: one of them is told to give way.
+            self._writers = [w if w.is_alive() else self._writer() for w in self._writers]
 
 
 def _counted(rows: list[tuple[Any, ...]]) -> Counter[Any]:

@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pgsluice.changelog.position import Lsn
 from pgsluice.errors import TargetError, TargetUnavailableError
-from pgsluice.modifiers.chain import Chain
-from pgsluice.pipeline.loop import BatchOptions, SinkLoop
-from pgsluice.pipeline.session import LazySpark, SparkOptions
-from pgsluice.sinks.base import SinkContext
+from pgsluice.pipeline.loop import BatchOptions
 from pgsluice.sinks.memory import MemorySink, MemoryStore
 from pgsluice.testing.batches import Changes, table
-from tests.contract.ways import write_log
+from tests.contract.loops import make_log, make_loop, run_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from pgsluice.pipeline.loop import SinkLoop
     from pgsluice.sinks.base import Batch
 
 ITEMS = table("public.items", {"id": "int8", "body": "text"}, key=["id"])
@@ -55,21 +52,10 @@ def loop(tmp_path: Path, spark: SparkSession) -> Callable[..., SinkLoop]:
         changes.insert(ITEMS, str(number), "x" * 60)
         if number % ROWS == ROWS - 1:
             changes.commit()
-    log = tmp_path / "log"
-    log.mkdir()
-    step = changes.step()
-    write_log(log, step.rows, step.tables)
-    lazy = LazySpark(SparkOptions())
-    lazy.get()  # the session of the tests
+    make_log(tmp_path, changes)
 
     def make(sink: MemorySink, options: BatchOptions = BATCH) -> SinkLoop:
-        made = SinkLoop(
-            "target", sink, log=log, context=SinkContext("test", tmp_path), chain=Chain(),
-            spark=lazy, catalog=None, wanted=None, options=options,
-        )  # fmt: skip
-        made.open()
-        made.stop_at(Lsn(1))
-        return made
+        return make_loop(sink, tmp_path, options)
 
     return make
 
@@ -77,13 +63,6 @@ def loop(tmp_path: Path, spark: SparkSession) -> Callable[..., SinkLoop]:
 def staged(directory: Path) -> int:
     """How many batches lie decoded on the disk."""
     return len(list(directory.glob("batch-*")))
-
-
-def run(made: SinkLoop) -> None:
-    """Run a loop to its end."""
-    made.start()
-    made.join(120)
-    assert not made.is_alive()
 
 
 def keys(sink: WatchedSink) -> list[int]:
@@ -106,7 +85,7 @@ def test_the_next_batch_is_decoded_while_the_sink_writes(
 
     sink = WatchedSink(wait_and_count)
     made = loop(sink)
-    run(made)
+    run_to_end(made)
     assert made.error is None
     assert seen[0] == 2
     assert max(seen) == 2, "more was made ready than queue_bytes allows"
@@ -121,7 +100,7 @@ def test_without_a_queue_nothing_is_read_ahead(loop: Callable[..., SinkLoop], tm
     seen = []
     sink = WatchedSink(lambda _: seen.append(staged(tmp_path)))
     made = loop(sink, BatchOptions(max_bytes=4000, small_bytes=1, queue_bytes=0))
-    run(made)
+    run_to_end(made)
     assert made.error is None
     assert set(seen) == {0}
     assert keys(sink) == list(range(TRANSACTIONS * ROWS))
@@ -137,7 +116,7 @@ def test_a_batch_that_is_tried_again_is_whole(loop: Callable[..., SinkLoop], tmp
 
     sink = WatchedSink(fail_sometimes)
     made = loop(sink)
-    run(made)
+    run_to_end(made)
     assert made.error is None
     assert keys(sink) == list(range(TRANSACTIONS * ROWS))
     assert staged(tmp_path) == 0
@@ -153,7 +132,7 @@ def test_a_loop_that_fails_leaves_no_files(loop: Callable[..., SinkLoop], tmp_pa
 
     sink = WatchedSink(fail)
     made = loop(sink)
-    run(made)
+    run_to_end(made)
     assert isinstance(made.error, TargetError)
     assert staged(tmp_path) == 0
     assert keys(sink) == list(range(len(keys(sink))))

@@ -196,8 +196,8 @@ def test_every_problem_at_once(write) -> None:
     ("yaml", "problem"),
     [
         ("log: {max_byte: 1}", "log.max_byte: unknown key, did you mean log.max_bytes?"),
-        ("postgres: {url: x}", "postgres: unknown key, did you mean source.postgres?"),
-        ("url: x", "url: unknown key, did you mean source.postgres.url?"),
+        ("postgres: {url: x}", "postgres: unknown key, did you mean source.postgres or target.postgres?"),
+        ("url: x", "url: unknown key, did you mean source.postgres.url or target.postgres.url?"),
         ("log: {zzz: 1}", "log.zzz: unknown key, known here: path, max_bytes, retention, confirm"),
         ("modifiers: {transformations: {}}", "modifiers.transformations: unknown key, known here: filter"),
         ("log: 5", "log: should be a section with keys"),

@@ -50,14 +50,6 @@ def test_the_configuration_can_not_be_changed() -> None:
         config.name = "other"  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("mode", ["snapshot", "snapshot_and_replication"])
-def test_modes_of_later_versions_are_refused(mode: str) -> None:
-    """A snapshot is refused as not being in this version, not as a wrong value."""
-    assert problems(source__postgres__url=URL, source__postgres__mode=mode) == [
-        f"source.postgres.mode: {mode!r} is not in this version"
-    ]
-
-
 def test_dead_letters_are_refused() -> None:
     """What would not be done is not accepted."""
     assert problems(on_error="dead_letter") == ["on_error: 'dead_letter' is not in this version"]
@@ -82,7 +74,8 @@ def test_one_kind_of_target() -> None:
     """Two kinds under target, or none, are refused with the kinds that there are."""
     both = problems(target={"duckdb": {"path": "a"}, "stdout": {}})
     none = problems(target={})
-    assert both == none == ["target: name exactly one kind of target: duckdb, memory, stdout"]
+    kinds = "duckdb, files, memory, postgres, stdout"
+    assert both == none == [f"target: name exactly one kind of target: {kinds}"]
 
 
 def test_an_unknown_kind_names_the_nearest() -> None:
@@ -121,6 +114,24 @@ def test_batches_of_a_target() -> None:
     config = load_config(None, {}, {"target": target, "batch.max_bytes": "1MiB", "batch.max_wait": 1})
     batch = config.sinks()[0].batch
     assert (batch.max_bytes, batch.max_rows, batch.max_wait) == (1024**2, 5, 2)
+
+
+@pytest.mark.parametrize(
+    ("own", "pipeline", "expected"),
+    [
+        ({}, None, 10),
+        ({}, 3, 10),
+        ({"max_rows": 5}, 3, 10),
+        ({"max_wait": "1s"}, 3, 1),
+        ({"max_wait": None}, 3, 3),
+    ],
+)
+def test_a_kind_may_wait_longer_by_default(own: dict[str, Any], pipeline: int | None, expected: int) -> None:
+    """Files fill for a while unless the target itself says otherwise; null takes the pipeline's value."""
+    flags: dict[str, Any] = {"target": {"files": {"path": "a", "batch": own}}}
+    if pipeline is not None:
+        flags["batch.max_wait"] = pipeline
+    assert load_config(None, {}, flags).sinks()[0].batch.max_wait == expected
 
 
 def test_the_options_are_the_kinds_own_model() -> None:

@@ -19,7 +19,10 @@ from pgsluice.sinks import registry
 ROOT = Path(__file__).resolve().parent.parent.parent
 TEMPLATE = ROOT / "config.template.yaml"
 EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if path.suffix in (".yaml", ".env"))
-ENVIRONMENT = {"SOURCE_URL": "postgresql://app@localhost/shop"}
+ENVIRONMENT = {
+    "SOURCE_URL": "postgresql://app@localhost/shop",
+    "TARGET_URL": "postgresql://replica@localhost/shop",
+}
 # What a file that works has to say for itself.
 CHOSEN = {"source.postgres.url", "target.duckdb.path"}
 
@@ -57,7 +60,7 @@ def test_the_template_has_the_defaults() -> None:
     for setting in settings(model()):
         if setting.section or setting.name in CHOSEN:
             continue
-        expected = yaml.safe_load(setting.default_text)
+        expected = "…" if setting.required else yaml.safe_load(setting.default_text)
         assert look_up(tree, setting.key) == expected, setting.name
 
 
@@ -93,7 +96,9 @@ def test_both_forms_of_an_example_are_equal() -> None:
     """An example as YAML and as variables is the same configuration, for every route that there is."""
     pairs = [(path, path.with_suffix(".env")) for path in EXAMPLES if path.with_suffix(".env") in EXAMPLES]
     pairs = [(one, other) for one, other in pairs if one != other]
-    assert {one.stem for one, _ in pairs} == {"postgres-to-duckdb", "postgres-to-stdout"}
+    assert {one.stem for one, _ in pairs} == {
+        "postgres-to-duckdb", "postgres-to-files", "postgres-to-postgres", "postgres-to-stdout",
+    }  # fmt: skip
     for one, other in pairs:
         assert load_config(one, ENVIRONMENT, {}) == load_config(other, ENVIRONMENT, {})
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from pgsluice.pipeline.config.units import (
+from pgsluice.units import (
     Duration,
     LocalPath,
     Size,

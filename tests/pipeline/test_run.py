@@ -10,21 +10,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-import psutil
 import psycopg
 import pytest
 
 from pgsluice import BatchOptions, Chain, DuckDBSink, LogOptions, MemorySink, Pipeline, PostgresSource
 from pgsluice.cli.main import main
 from pgsluice.errors import (
-    MachineError,
     PublicationChangedError,
     SinkBehindLogError,
     SlotAheadOfLogError,
     TargetError,
 )
-from pgsluice.pipeline.machine import find_java
-from pgsluice.pipeline.session import SparkOptions, start_session
 from pgsluice.schema.typed import SpecialValues
 from pgsluice.schema.typed.spark_column import spark_column
 from pgsluice.sinks.memory import MemoryStore
@@ -67,7 +63,8 @@ def filled(database: Database) -> Database:
 
 
 def run_once(database: Database, tmp_path: Path, store: MemoryStore, **options: Any) -> Pipeline:
-    """One run into a memory store, until it has caught up."""
+    """One run of changes alone into a memory store, until it has caught up."""
+    options.setdefault("mode", "replication")
     pipeline = Pipeline(
         PostgresSource(database.url), MemorySink(store), state_dir=tmp_path / "state", **options
     )
@@ -130,6 +127,7 @@ def test_a_chain_gives_the_same_rows_by_both_ways(
             state_dir=tmp_path / "state",
             batch=way,
             chain=Chain([cheap]),
+            mode="replication",
             log=LogOptions(retention=3600, confirm="sinks"),
         ).run(once=True)
         found.append(store.rows().to_pylist())
@@ -158,7 +156,9 @@ def test_two_sinks_over_one_log(filled: Database, tmp_path: Path, spark: SparkSe
     quick, late = MemoryStore(), tmp_path / "late.duckdb"
     run_once(filled, tmp_path, quick, log=LogOptions(retention=3600))
     sinks = {"target": MemorySink(quick), "late": DuckDBSink(late)}
-    Pipeline(PostgresSource(filled.url), sinks, state_dir=tmp_path / "state").run(once=True)
+    Pipeline(PostgresSource(filled.url), sinks, state_dir=tmp_path / "state", mode="replication").run(
+        once=True
+    )
     with duckdb.connect(str(late), read_only=True) as target:
         counted = target.execute("SELECT count(*), sum(price) FROM public.item").fetchone()
     assert counted == filled.rows("SELECT count(*), sum(price) FROM item")[0]
@@ -216,7 +216,8 @@ def test_a_table_that_changes_and_changes_back(
     )
     target = tmp_path / "t.duckdb"
     source = PostgresSource(database.url)
-    Pipeline(source, DuckDBSink(target), state_dir=tmp_path / "state", batch=way).run(once=True)
+    sink = DuckDBSink(target)
+    Pipeline(source, sink, state_dir=tmp_path / "state", batch=way, mode="replication").run(once=True)
     with duckdb.connect(str(target)) as connection:
         assert connection.execute("FROM public.item ORDER BY id").fetchall() == [(1, "c"), (2, "y")]
 
@@ -258,9 +259,7 @@ def test_a_lost_log_is_named_although_the_sink_has_no_progress(filled: Database,
     """The slot was advanced by a log that is gone, and the sink is new: what it held can't be had."""
     run_once(filled, tmp_path, MemoryStore())
     with pytest.raises(SlotAheadOfLogError, match="an earlier log is missing"):
-        Pipeline(PostgresSource(filled.url), MemorySink(MemoryStore()), state_dir=tmp_path / "another").run(
-            once=True
-        )
+        run_once(filled, tmp_path / "another", MemoryStore())
 
 
 def test_a_publication_that_others_changed_stops_a_run(filled: Database, tmp_path: Path) -> None:
@@ -332,39 +331,6 @@ def test_tail_alone_leaves_nothing_behind(database: Database, tmp_path: Path) ->
     assert "DELETE    public.t  id='1'" in lines[1]
     assert database.rows(slots) == [(0,)]
     assert database.rows("SELECT count(*) FROM pg_publication") == [(0,)]
-
-
-@pytest.mark.spark
-def test_a_run_listens_on_loopback_only(spark: SparkSession) -> None:
-    """No socket of Spark on this machine can be reached from another one, and there is no UI."""
-    here = psutil.Process()
-    open_to = {
-        connection.laddr.ip
-        for process in [here, *here.children(recursive=True)]
-        if "java" in process.name() or process == here
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    }
-    assert open_to
-    assert all(ip.removeprefix("::ffff:").startswith("127.") for ip in open_to), open_to
-    assert spark.sparkContext.uiWebUrl is None
-
-
-def test_no_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Missing, misplaced or too old: what, where and what to do."""
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MachineError, match="Java"):
-        find_java()
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(MachineError, match="JAVA_HOME"):
-        find_java()
-    old = tmp_path / "bin" / "java"
-    old.parent.mkdir()
-    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
-    old.chmod(0o755)
-    with pytest.raises(MachineError, match="Java 11"):
-        start_session(SparkOptions())
 
 
 def test_a_library_s_lines_go_to_standard_error(database: Database, tmp_path: Path) -> None:

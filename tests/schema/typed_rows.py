@@ -13,10 +13,10 @@ import pyarrow as pa
 from psycopg import sql
 
 from pgsluice.changelog.envelope import ENVELOPE
+from pgsluice.postgres.session import PINNED_SETTINGS
 from pgsluice.schema.catalog import describe_types
 from pgsluice.schema.pgtypes import resolve
 from pgsluice.schema.table import Column, PgType, TableVersion
-from pgsluice.source.connect import PINNED_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

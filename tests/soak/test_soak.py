@@ -1,11 +1,12 @@
 """
-Traffic, random kills, cuts and restarts for a long time, compared again and again.
+The tests that take as long as they are given: kills, cuts and restarts, compared again and again.
 
-    PGSLUICE_SOAK_SECONDS=3600 make soak
+    make soak MINUTES=60
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import time
@@ -14,25 +15,36 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.faults.running import Runner, Traffic
+from tests.fix_pg import create_database, drop_database
+from tests.workload.trial import Trial
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from pgsluice.embedded import EmbeddedPostgres
     from tests.fix_pg import Database
     from tests.fix_proxy import DatabaseProxy
 
-SECONDS = int(os.environ.get("PGSLUICE_SOAK_SECONDS", "600"))
+MINUTES = float(os.environ.get("PGSLUICE_SOAK_MINUTES", "10"))
+SHOP_SECONDS = MINUTES * 15  # a quarter; the random workloads have the rest
+WORKLOAD_SECONDS = MINUTES * 45
+SLACK = 900  # for what is begun when the time is over
+
+ROUNDS = 4  # of one seed
+CHANGES = 40_000  # of one round
+EVENTS = {"driver": 2, "listener": 2, "worker": 1, "restart": 1, "crash": 1, "source_crash": 1}
 
 
-@pytest.mark.timeout(SECONDS * 2 + 600)
+@pytest.mark.timeout(SHOP_SECONDS + SLACK)
 def test_a_long_day(database: Database, proxy: DatabaseProxy, tmp_path: Path) -> None:
-    """Whatever happens, after every round source and target are equal."""
+    """Whatever happens to the shop, after every round source and target are equal."""
     seed = random.randrange(10**6)
-    print(f"soak seed {seed}, {SECONDS} s")
+    print(f"soak seed {seed}, {SHOP_SECONDS} s")
     rng = random.Random(seed)
     runner = Runner(proxy.url, tmp_path, admin_url=database.url)
     runner.prepare()
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + SHOP_SECONDS
     rounds = compared = 0
     events = {"driver": 0, "listener": 0, "cut": 0}
     try:
@@ -58,3 +70,36 @@ def test_a_long_day(database: Database, proxy: DatabaseProxy, tmp_path: Path) ->
         runner.close()
     print(f"{rounds} rounds, {events}, {compared} rows compared")
     assert compared > 0
+
+
+@pytest.mark.timeout(WORKLOAD_SECONDS + SLACK)
+def test_random_workloads(
+    crashable: Callable[[int], EmbeddedPostgres], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    Seed after seed, in every pair of versions, with crashes of the source too: source and target are equal.
+
+    ``PGSLUICE_SEED=…`` says which seed is the first.
+    """
+    first = int(os.environ.get("PGSLUICE_SEED", random.randrange(10**6)))
+    servers = {(version, end): crashable(version) for version in (15, 18) for end in ("source", "target")}
+    deadline = time.monotonic() + WORKLOAD_SECONDS
+    changes = 0
+    for seed in itertools.count(first):
+        dice = random.Random(seed)
+        source = create_database(servers[dice.choice((15, 18)), "source"])
+        target = create_database(servers[dice.choice((15, 18)), "target"])
+        place = tmp_path / str(seed)
+        place.mkdir()
+        with Trial(seed, source, target, place, with_duckdb=dice.random() < 0.3) as trial:
+            for _ in range(ROUNDS):
+                trial.round(trial.plan(**EVENTS), CHANGES)
+            trial.stop()
+        with capsys.disabled():
+            print(f"\n{trial.summary()}", end="")
+        drop_database(source)
+        drop_database(target)
+        changes += trial.writers.tally.changes
+        if time.monotonic() > deadline:
+            break
+    assert changes >= CHANGES

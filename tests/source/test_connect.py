@@ -20,8 +20,8 @@ from pgsluice.errors import (
     SourceRefusedError,
     SourceUnreachableError,
 )
-from pgsluice.source.address import parse_url, safe_url
-from pgsluice.source.connect import PINNED_SETTINGS, connect, identify, source_errors
+from pgsluice.postgres.address import parse_url, safe_url
+from pgsluice.source.connect import connect, identify, source_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,17 @@ if TYPE_CHECKING:
     from tests.fix_pg import Database
     from tests.fix_proxy import DatabaseProxy
 
+PINNED = {
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    "lc_monetary": "C",
+    "search_path": "",
+    "quote_all_identifiers": "off",
+    "client_min_messages": "warning",
+}
 AWKWARD = "-c DateStyle=German -c IntervalStyle=iso_8601 -c work_mem=7MB"
 
 
@@ -53,14 +64,17 @@ def test_settings_are_pinned_over_everybody_elses(
         f"ALTER ROLE postgres IN DATABASE {database.name} SET bytea_output = 'escape'",
         f"ALTER ROLE postgres IN DATABASE {database.name} SET extra_float_digits = -5",
         f"ALTER DATABASE {database.name} SET quote_all_identifiers = on",
+        f"ALTER DATABASE {database.name} SET lc_monetary = 'C.UTF-8'",
+        f"ALTER DATABASE {database.name} SET search_path = public",
+        f"ALTER DATABASE {database.name} SET client_min_messages = error",
     )
     urls = [f"{database.url}?options={quote(AWKWARD)}", database.url]
     monkeypatch.setenv("PGOPTIONS", AWKWARD)
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     for url in urls:
         with connect(url, replication=replication) as conn:
-            shown = {name: conn.execute(f"SHOW {name}").fetchone() for name in PINNED_SETTINGS}
-            assert shown == {name: (value,) for name, value in PINNED_SETTINGS.items()}
+            shown = {name: conn.execute(f"SHOW {name}").fetchone() for name in PINNED}
+            assert shown == {name: (value,) for name, value in PINNED.items()}
             assert conn.execute("SHOW work_mem").fetchone() == ("7MB",)
             assert conn.execute("SHOW client_encoding").fetchone() == ("UTF8",)
             assert conn.autocommit

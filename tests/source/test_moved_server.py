@@ -16,8 +16,8 @@ from pgsluice.changelog.segment import read_meta
 from pgsluice.embedded import EmbeddedPostgres
 from pgsluice.errors import SlotInvalidatedError, TimelineDivergedError
 from tests.fix_pg import Database
+from tests.source.listening import listening, options, prepare, wal_end
 from tests.source.reading import rows_of
-from tests.source.test_listener import listening, options, slot_of, wal_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,11 +32,7 @@ def lone() -> Iterator[Database]:
     try:
         with EmbeddedPostgres(directory, _SETTINGS) as server:
             made = Database("postgres", server)
-            made.run(
-                "CREATE TABLE t (id int PRIMARY KEY, v text)",
-                "CREATE PUBLICATION p FOR TABLE t",
-                f"SELECT pg_create_logical_replication_slot('{slot_of(made)}', 'pgoutput')",
-            )
+            prepare(made)
             yield made
     finally:
         shutil.rmtree(directory)

@@ -5,22 +5,29 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
 from pgsluice.embedded import EmbeddedPostgres
-from pgsluice.errors import MissingRightError, SourceUnreachableError, UnsupportedServerError, WalLevelError
+from pgsluice.errors import (
+    MissingRightError,
+    SourceError,
+    SourceUnreachableError,
+    UnsupportedServerError,
+    WalLevelError,
+)
+from pgsluice.source.connect import connect
 from pgsluice.source.install import InitOptions, init
 from pgsluice.source.preflight import check_source
 from pgsluice.source.selection import Selection
 from tests.fix_pg import Database, drop_database
+from tests.source.listening import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pgsluice.source.finding import Finding
 
@@ -35,13 +42,6 @@ def role(database: Database) -> Iterator[str]:
     )
     yield name
     database.run(f"DROP OWNED BY {name} CASCADE", f"DROP ROLE {name}")
-
-
-@pytest.fixture
-def reachable() -> Iterator[Path]:
-    """A directory that the server's system user can reach."""
-    with tempfile.TemporaryDirectory(prefix="pgsluice-test-") as name:
-        yield Path(name)
 
 
 def by_code(findings: list[Finding]) -> dict[str, Finding]:
@@ -77,6 +77,17 @@ def test_what_is_never_in_the_stream(database: Database) -> None:
     assert found["large-objects"].severity == "warning"
     database.run(found["identity"].remedy[found["identity"].remedy.index("ALTER TABLE") :])
     assert "identity" not in by_code(check_source(database.url))
+
+
+def test_roles_are_never_in_the_stream(database: Database, role: str) -> None:
+    """Roles that own something here are named, but not the one that connects."""
+    database.run("CREATE TABLE t (id int PRIMARY KEY)")
+    assert "roles" not in by_code(check_source(database.url))
+    database.run(f"ALTER TABLE t OWNER TO {role}")
+    found = by_code(check_source(database.url))["roles"]
+    assert (found.severity, found.fields) == ("info", {"roles": [role]})
+    assert "pg_dumpall --roles-only" in found.remedy
+    assert "roles" not in by_code(check_source(database.url_as(role, "x")))
 
 
 def test_patterns_without_tables(database: Database) -> None:
@@ -189,6 +200,45 @@ def test_server_settings(reachable: Path) -> None:
         with pytest.raises(WalLevelError, match="wal_level is replica") as caught:
             init(server.url)
         assert "ALTER SYSTEM SET wal_level = logical" in caught.value.remedy
+
+
+def test_slots_and_senders_that_are_used_up(reachable: Path) -> None:
+    """The last slot or sender is somebody else's: named with the number, and init says so too."""
+    settings = {"max_replication_slots": "1", "max_wal_senders": "1", "fsync": "off"}
+    with EmbeddedPostgres(reachable, settings) as server:
+        source = Database("postgres", server)
+        source.run("CREATE TABLE t (id int PRIMARY KEY)")
+        assert not {"slots", "senders"} & by_code(check_source(server.url)).keys()
+        source.run("SELECT pg_create_logical_replication_slot('theirs', 'pgoutput')")
+        with connect(server.url, replication=True):  # their sender
+            found = by_code(check_source(server.url))
+        assert (found["slots"].severity, found["slots"].fields) == ("error", {"used": 1})
+        assert "max_replication_slots = 6" in found["slots"].remedy
+        assert (found["senders"].severity, found["senders"].fields) == ("error", {"used": 1})
+        assert "max_wal_senders = 6" in found["senders"].remedy
+        with pytest.raises(SourceError, match="all 1 replication slots are in use"):
+            init(server.url)
+        assert "slots" not in by_code(check_source(server.url, slot="theirs"))  # it would be used
+
+
+def test_failover_with_standbys_that_are_waited_for(database: Database) -> None:
+    """With synchronized_standby_slots nothing stands in the way of a failover slot; without, it is said."""
+    assert by_code(check_source(database.url, failover=True))["failover"].severity == "warning"
+    slot = f"standby_{database.name}"
+    database.run(
+        f"SELECT pg_create_physical_replication_slot('{slot}')",
+        f"ALTER SYSTEM SET synchronized_standby_slots = '{slot}'",
+        "SELECT pg_reload_conf()",
+    )
+    try:
+        wait_until(lambda: database.rows("SHOW synchronized_standby_slots") == [(slot,)])
+        assert "failover" not in by_code(check_source(database.url, failover=True))
+    finally:
+        database.run(
+            "ALTER SYSTEM RESET synchronized_standby_slots",
+            "SELECT pg_reload_conf()",
+            f"SELECT pg_drop_replication_slot('{slot}')",
+        )
 
 
 def test_a_standby(pg18: EmbeddedPostgres, reachable: Path) -> None:

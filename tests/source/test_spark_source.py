@@ -157,12 +157,12 @@ def test_a_changed_table_stops_the_query_and_it_goes_on(
 
 
 def test_what_is_wrong_reaches_the_user(captured: Captured, session: SparkSession, tmp_path: Path):
-    """An unknown option, a batch over the database, and a checkpoint behind the log, each in our words."""
+    """An unknown option, a batch of no table, and a checkpoint behind the log, each in our words."""
     with pytest.raises(
         AnalysisException, match=r"unknown option startposition, did you mean startingPosition\?"
     ):
         load(session, captured.with_options(startPosition="earliest"))
-    with pytest.raises(AnalysisException, match="can't be read as a batch from the database yet"):
+    with pytest.raises(AnalysisException, match="is read from its database by the options url and table"):
         session.read.format("pgsluice").options(**captured.with_options()).load().collect()
     captured.database.run("INSERT INTO items (id) VALUES (1)")
     stream = load(session, captured.with_options())

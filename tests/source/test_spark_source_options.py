@@ -41,6 +41,18 @@ def test_every_option_is_read_whatever_its_case():
     assert options.special == SpecialValues(dates="clamp")
 
 
+def test_options_of_tables_as_they_are():
+    """Names of columns as in SQL; each of these options says that it is no stream."""
+    options = parse_options(
+        {"url": "u", "table": "t", "columns": 'Id, "Odd, ""name"""', "where": "x", "snapshot": "y"}
+    )
+    assert (options.columns, options.where, options.snapshot) == (("id", 'Odd, "name"'), "x", "y")
+    assert parse_options({"url": "u", "columns": " * "}).columns is None
+    for given in ({"columns": "*"}, {"where": "x"}, {"snapshot": "y"}):
+        assert parse_options({"url": "u", **given}).table_alone
+    assert not parse_options({"url": "u", "table": "t"}).table_alone
+
+
 def test_a_typed_stream_has_a_consumer_of_its_own():
     """Streams of two tables don't share a consumer by default."""
     assert parse_options({"log": "l", "table": "orders"}).consumer == "public.orders"
@@ -61,6 +73,8 @@ def test_a_typed_stream_has_a_consumer_of_its_own():
         ({"log": "l", "maxBytesPerTrigger": "0"}, "maxBytesPerTrigger is no size"),
         ({"log": "l", "maxBytesPerTrigger": "much"}, "maxBytesPerTrigger is no size"),
         ({"log": "l", "partitions": "none"}, "partitions must be a number above zero"),
+        ({"log": "l", "columns": "a b"}, "'a b' is not a list of names"),
+        ({"log": "l", "columns": "a,"}, "'a,' is not a list of names"),
         ({"log": "l", "specialDecimals": "clamp"}, "specialDecimals can't be 'clamp'"),
     ],
 )

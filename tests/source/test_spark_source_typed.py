@@ -142,7 +142,7 @@ def test_a_change_between_the_rows_of_one_transaction(captured: Captured):
 
 def test_an_unknown_table_is_refused(captured: Captured):
     """With a URL it must be published; with a log alone the log must have named it."""
-    with pytest.raises(ConfigError, match=r"has no table public\.nothing"):
+    with pytest.raises(ConfigError, match=r"there is no table public\.nothing"):
         captured.stream(table="nothing")
     captured.stream(table="orders").initialOffset()
     with pytest.raises(ConfigError, match=r"has not named the table public\.orders"):

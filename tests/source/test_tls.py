@@ -18,8 +18,8 @@ from pgsluice.source.connect import connect
 from pgsluice.source.listener import ListenerOptions
 from pgsluice.source.replication import _LibpqStream, start
 from tests.fix_pg import DEBIAN_15
+from tests.source.listening import listening
 from tests.source.reading import rows_of
-from tests.source.test_listener import listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

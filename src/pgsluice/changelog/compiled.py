@@ -35,3 +35,15 @@ def _copy_bytes(_typing: Any, to: Any, _to_at: Any, source: Any, _source_at: Any
 
 
 copy_bytes: Any = intrinsic(_copy_bytes)
+
+
+def _trailing_zeros(_typing: Any, _value: Any) -> Any:
+    """How many bits of a number that is not 0 are 0 at its lower end, for compiled functions."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], cgutils.true_bit)
+
+    return types.uint64(types.uint64), generate
+
+
+trailing_zeros: Any = intrinsic(_trailing_zeros)

@@ -40,6 +40,12 @@ ENVELOPE: Final = pa.schema(
     ]
 )
 
+
+def in_envelope(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows that Spark gave back: the same columns, perhaps in a time zone of the session."""
+    return batch if batch.schema == ENVELOPE else batch.cast(ENVELOPE)
+
+
 SPARK_ENVELOPE: Final = (
     "commit_lsn bigint, seq bigint, end_lsn bigint, xid bigint, commit_ts timestamp, op string, "
     "relation int, schema string, table string, values array<string>, old array<string>, "

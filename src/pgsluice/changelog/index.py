@@ -85,6 +85,11 @@ def valid_prefix(records: Records) -> Records:
     return records[: wrong[0]] if len(wrong) else records
 
 
+def end_of_units(records: Records) -> int:
+    """The offset after the last unit; 0 when there is none."""
+    return int(records["offset"][is_unit(records)].max(initial=0))
+
+
 def is_unit(records: Records) -> Any:
     """Which records end a unit: a transaction or a message of its own."""
     return (records["kind"] == END) | (records["kind"] == MESSAGE)

@@ -174,6 +174,16 @@ class LogWriter:
                 segment.index.unlink(missing_ok=True)
             scanner.reset(self.offset)
 
+    def unfinished_bytes(self) -> int:
+        """What the transaction takes that is being written, of which the index has no end."""
+        size = 0
+        for segment in reversed(segments(self._directory)):
+            whole = index.end_of_units(index.load(segment.index))
+            size += segment.data.stat().st_size - whole
+            if whole:
+                break
+        return size
+
     def total_bytes(self) -> int:
         """What the log takes on disk."""
         return sum(

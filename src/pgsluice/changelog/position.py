@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgsluice.errors import ConfigError, WrongSystemError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 
@@ -48,6 +51,51 @@ class Position(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class PartlyCopied:
+    """How far the copy of a table is that was broken off."""
+
+    since: Lsn  # the first point that some of it was copied at
+    version: int
+    heaps: tuple[tuple[int, int], ...]  # number and file of each: in another file rows are elsewhere
+    heap: int  # the next to copy, by its place among them
+    page: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """
+    What a sink holds of tables that are copied: which of them, at which points of the stream.
+
+    A table that was copied at a point has everything that was committed before it. Tables are numbered as
+    the source does (relid).
+    """
+
+    points: Mapping[Lsn, tuple[int, ...]] = field(default_factory=dict)  # the tables copied there
+    begun: tuple[int, ...] = ()  # tables of which some rows are there and others not
+    partly: Mapping[int, PartlyCopied] = field(default_factory=dict)  # those that can be gone on with
+    finished: bool = False
+
+    @property
+    def tables(self) -> set[int]:
+        """All tables that were copied."""
+        return {relid for relids in self.points.values() for relid in relids}
+
+    def point_of(self, relid: int) -> Lsn | None:
+        """The point that a table was copied at; None for one that was not."""
+        return next((lsn for lsn, relids in self.points.items() if relid in relids), None)
+
+    def with_copied(self, lsn: Lsn, relids: Iterable[int]) -> Copies:
+        """The same with tables that were copied at a point, perhaps for the second time."""
+        copied = tuple(relids)
+        before = {
+            point: tuple(relid for relid in held if relid not in copied)
+            for point, held in self.points.items()
+        }
+        points = {point: held for point, held in before.items() if held or point == lsn}
+        return replace(self, points={**points, lsn: (*points.get(lsn, ()), *copied)})
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """
     How far a sink is: everything up to and including ``end_lsn`` is applied.
@@ -58,19 +106,62 @@ class Progress:
     system_id: str  # of the source cluster; another one means other data
     timeline: int
     end_lsn: Lsn  # end of the last applied transaction
+    copies: Copies | None = None  # None: nothing was copied
+    anew: tuple[int, ...] = ()  # tables whose rows are old: they are being copied anew
 
     def encode(self) -> str:
         """The token that a sink keeps beside its data."""
-        return json.dumps({"system": self.system_id, "timeline": self.timeline, "lsn": str(self.end_lsn)})
+        fields: dict[str, Any] = {
+            "system": self.system_id,
+            "timeline": self.timeline,
+            "lsn": str(self.end_lsn),
+        }
+        if self.copies is not None:
+            fields["copies"] = {
+                "points": {str(lsn): relids for lsn, relids in self.copies.points.items()},
+                "begun": self.copies.begun,
+                "partly": {str(relid): _fields(part) for relid, part in self.copies.partly.items()},
+                "finished": self.copies.finished,
+            }
+        if self.anew:
+            fields["anew"] = self.anew
+        return json.dumps(fields)
 
     @classmethod
     def decode(cls, token: str) -> Progress:
         """Read a token back."""
         try:
             fields = json.loads(token)
-            return cls(str(fields["system"]), int(fields["timeline"]), Lsn.parse(fields["lsn"]))
+            copies = fields.get("copies")
+            return cls(
+                str(fields["system"]),
+                int(fields["timeline"]),
+                Lsn.parse(fields["lsn"]),
+                None if copies is None else _copies(copies),
+                tuple(fields.get("anew", ())),
+            )
         except (ValueError, KeyError, TypeError) as exc:
             raise WrongSystemError(
                 f"the target's progress {token!r} is not a position of a PostgreSQL source",
                 remedy="Use another target, or remove its progress and copy the data again",
             ) from exc
+
+
+def _fields(part: PartlyCopied) -> dict[str, Any]:
+    return {**asdict(part), "since": str(part.since)}
+
+
+def _partly(fields: dict[str, Any]) -> PartlyCopied:
+    heaps = tuple((int(relid), int(file)) for relid, file in fields["heaps"])
+    return PartlyCopied(
+        Lsn.parse(fields["since"]), int(fields["version"]), heaps, int(fields["heap"]), int(fields["page"])
+    )
+
+
+def _copies(fields: dict[str, Any]) -> Copies:
+    return Copies(
+        {Lsn.parse(lsn): tuple(relids) for lsn, relids in fields["points"].items()},
+        tuple(fields["begun"]),
+        {int(relid): _partly(part) for relid, part in fields.get("partly", {}).items()},
+        bool(fields["finished"]),
+    )

@@ -105,13 +105,27 @@ class LogReader:
 
     @property
     def end(self) -> Lsn:
-        """The end of the last whole transaction, or a later point up to which there is nothing."""
+        """
+        The end of the last whole transaction that is durable, or a later point up to which there is nothing.
+
+        Only the index says so: a new segment is named after a transaction whose end may not be synced yet.
+        The first segment is the exception, for what came before it was durable when it was let go.
+        """
         for segment in reversed(self.segments):
-            records = self.records(segment)
-            last = max(int(records["end_lsn"].max(initial=0)), segment.after)
+            last = int(self.records(segment)["end_lsn"].max(initial=0))
             if last:
                 return Lsn(last)
-        return Lsn.parse(self.meta.start_lsn)
+        return self.segments[0].after if self.segments else Lsn.parse(self.meta.start_lsn)
+
+    def is_arriving(self) -> bool:
+        """Whether a part of the next transaction is in the log already."""
+        if not self.segments:
+            return False
+        newest = self.segments[-1]
+        try:
+            return newest.data.stat().st_size > index.end_of_units(self.records(newest))
+        except FileNotFoundError:  # cut away with its unfinished transaction
+            return False
 
     def wait(self, timeout: float) -> bool:
         """Wait until the log has grown; gives False after ``timeout`` seconds without."""
@@ -126,17 +140,24 @@ class LogReader:
         return True
 
     def next(
-        self, after: Lsn, max_bytes: int, range_bytes: int = RANGE_BYTES, max_changes: int | None = None
+        self,
+        after: Lsn,
+        max_bytes: int,
+        range_bytes: int = RANGE_BYTES,
+        max_changes: int | None = None,
+        until: Lsn | None = None,
     ) -> LogSlice | None:
         """
         The transactions that follow ``after``, at least one, cut by bytes or changes at a transaction's end.
 
-        A transaction larger than the limit is a slice of its own. None when there is nothing yet.
+        A transaction larger than the limit is a slice of its own. None when there is nothing yet, or nothing
+        that ends at or before ``until``.
         """
+        limits = _Limits(max_bytes, max_changes or _NO_LIMIT, until or _NO_LIMIT)
         for look in range(_LOOKS):
             self._refresh()
             try:
-                return self._next(after, max_bytes, range_bytes, max_changes or _NO_LIMIT)
+                return self._next(after, limits, range_bytes)
             except FileNotFoundError:  # a segment that everybody has passed went while we looked at it
                 self._forget()
             except SinkBehindLogError:  # perhaps only as it looked while old segments were being removed
@@ -147,7 +168,7 @@ class LogReader:
             f"segments of {self.directory} vanish while they are read", remedy="See who removes them"
         )
 
-    def _next(self, after: Lsn, max_bytes: int, range_bytes: int, max_changes: int) -> LogSlice | None:
+    def _next(self, after: Lsn, limits: _Limits, range_bytes: int) -> LogSlice | None:
         if after < self.first_lsn:
             raise SinkBehindLogError(
                 f"changes from {after} to {self.first_lsn} are no longer in the change log {self.directory}",
@@ -156,7 +177,7 @@ class LogReader:
                 first=str(self.first_lsn),
             )
         place = self._locate(after)
-        stop = self._stop(place, after, max_bytes, max_changes) if place else None
+        stop = self._stop(place, after, limits) if place else None
         return _Plan(self, place, stop, after, range_bytes).slice() if place and stop else None
 
     def commit_time_after(self, after: Lsn) -> float | None:
@@ -185,7 +206,7 @@ class LogReader:
             raise FileNotFoundError  # whose segment has just gone: look again
         return None
 
-    def _stop(self, place: _Place, after: Lsn, max_bytes: int, max_changes: int) -> _Stop | None:
+    def _stop(self, place: _Place, after: Lsn, limits: _Limits) -> _Stop | None:
         """The last unit that still fits, or the first one."""
         taken = 0
         changes = 0
@@ -195,16 +216,17 @@ class LogReader:
             units = self.records(segment)
             units = units[index.is_unit(units) & (units["end_lsn"] > after)]
             begin = place.offset if number == place.segment else 0
+            allowed = int(np.searchsorted(units["end_lsn"], limits.until, "right"))
             if len(units):
                 sizes = units["offset"] - begin + taken
                 counts = np.cumsum(units["seq"]) + changes
                 fits = int(
                     min(
-                        np.searchsorted(sizes, max_bytes, "right"),
-                        np.searchsorted(counts, max_changes, "right"),
+                        np.searchsorted(sizes, limits.bytes, "right"),
+                        np.searchsorted(counts, limits.changes, "right"),
                     )
                 )
-                count = fits if best is not None else max(fits, 1)
+                count = min(allowed, fits if best is not None else max(fits, 1))
                 if count:
                     unit = units[count - 1]
                     changes = int(counts[count - 1])
@@ -213,7 +235,7 @@ class LogReader:
                     )
                 if count < len(units):
                     break
-            if best is not None and taken >= max_bytes:
+            if best is not None and taken >= limits.bytes:
                 break
             taken += segment.data.stat().st_size - begin
         return best
@@ -285,6 +307,13 @@ class _Tail:
             return False
         self.records = np.concatenate([self.records, fresh[: int(final[-1]) + 1]])
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    bytes: int
+    changes: int
+    until: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ class Entry:
 COMMANDS: Final = {
     "init": Entry("pgsluice.cli.init:init"),
     "run": Entry("pgsluice.cli.run:run", alias="start"),
+    "snapshot": Entry("pgsluice.cli.snapshot:snapshot"),
+    "resync": Entry("pgsluice.cli.resync:resync"),
     "status": Entry("pgsluice.cli.status:status"),
     "tail": Entry("pgsluice.cli.tail:tail"),
     "demo": Entry("pgsluice.cli.demo:demo"),

@@ -21,11 +21,13 @@ def destroy(
     config = load_config(context, flags(source_url=source_url, name=name, state_dir=state_dir))
     from pgsluice.pipeline.leave import remove_log, require_no_run
     from pgsluice.source.uninstall import destroy as remove
+    from pgsluice.source.uninstall import slot_of
 
     _ = config.postgres  # an error when there is no source
     require_no_run(config.log_dir)
+    slot = slot_of(config.source_url, config.name)
     actions = remove(config.source_url, config.name, dry_run=dry_run)
-    actions += remove_log(config.log_dir, dry_run=dry_run)
+    actions += remove_log(config.log_dir, slot, dry_run=dry_run)
     if json_output:
         print_json({"name": config.name, "dry_run": dry_run, "actions": actions})
     elif not settings(context).quiet:

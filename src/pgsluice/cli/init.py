@@ -13,6 +13,7 @@ from pgsluice.cli.options import (
     JsonOutput,
     Name,
     Publication,
+    SchemaOnlyTables,
     Slot,
     SourceUrl,
     Tables,
@@ -53,6 +54,7 @@ def init(
     publication: Publication = None,
     tables: Tables = None,
     exclude_tables: ExcludeTables = None,
+    schema_only_tables: SchemaOnlyTables = None,
     schemas: Schemas = None,
     all_tables: AllTables = False,
     keyless: KeylessOption = None,
@@ -66,7 +68,8 @@ def init(
         context,
         flags(
             source_url=source_url, name=name, slot=slot, publication=publication, tables=tables,
-            exclude_tables=exclude_tables, schemas=schemas, all_tables=all_tables, keyless=keyless,
+            exclude_tables=exclude_tables,
+ schema_only_tables=schema_only_tables, schemas=schemas, all_tables=all_tables, keyless=keyless,
             failover=failover,
         ),
     )  # fmt: skip

@@ -32,6 +32,9 @@ Tables = Annotated[
 ExcludeTables = Annotated[
     list[str] | None, typer.Option(help="Tables to leave out, in the same forms; they win over --tables.")
 ]
+SchemaOnlyTables = Annotated[
+    list[str] | None, typer.Option(help="Tables of which a target gets the definition and no rows.")
+]
 TargetKind = Annotated[str | None, typer.Option("--target", help="Kind of target; see `pgsluice targets`.")]
 TargetUrl = Annotated[str | None, typer.Option(help="Where the target is: its url or path.")]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -47,6 +50,7 @@ KEYS: Final = {
     "publication": "source.postgres.replication.publication",
     "tables": "source.postgres.replication.tables",
     "exclude_tables": "source.postgres.replication.exclude_tables",
+    "schema_only_tables": "source.postgres.replication.schema_only_tables",
     "schemas": "source.postgres.replication.schemas",
     "all_tables": "source.postgres.replication.all_tables",
     "keyless": "source.postgres.replication.keyless",
@@ -54,7 +58,7 @@ KEYS: Final = {
 }
 """The configuration key of each option that is one."""
 
-_LISTS = ("tables", "exclude_tables", "schemas")
+_LISTS = ("tables", "exclude_tables", "schema_only_tables", "schemas")
 _ITEM = re.compile(r'(?:[^,"]|"[^"]*")+')
 
 

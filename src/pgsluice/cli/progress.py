@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from pgsluice.units import readable_seconds
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.console import RenderableType
     from rich.table import Table
 
+    from pgsluice.pipeline.loop import LoopFacts
     from pgsluice.pipeline.run import Pipeline
 
 logger = structlog.get_logger(__name__)
 
 _VIEW_SECONDS: Final = 0.25
+_BAR_WIDTH: Final = 20
 _LINE_SECONDS: Final = 10.0  # between lines where there is no terminal
 
 
@@ -44,7 +49,7 @@ def _lines(pipeline: Pipeline, ended: threading.Event) -> None:
             facts = loop.facts
             logger.info(
                 "progress", sink=name, position=str(facts.position), changes=facts.changes,
-                per_second=round(rates.of(name, facts.changes)), retrying=facts.retrying or "no",
+                per_second=round(rates.of(name, facts.changes)), state=facts.state,
             )  # fmt: skip
 
 
@@ -68,11 +73,29 @@ def _view(pipeline: Pipeline, rates: _Rates) -> Table:
     for name, loop in list(pipeline.loops.items()):
         facts = loop.facts
         rate = rates.of(name, facts.changes)
-        state = f"retrying: {facts.retrying}" if facts.retrying else "running" if loop.is_alive() else "done"
         table.add_row(
-            name, str(facts.position), f"{facts.changes:,}", f"{rate:,.0f}", f"{facts.batches:,}", state
+            name,
+            str(facts.position),
+            f"{facts.changes:,}",
+            f"{rate:,.0f}",
+            f"{facts.batches:,}",
+            _state(facts) if loop.is_alive() else "done",
         )
     return table
+
+
+def _state(facts: LoopFacts) -> RenderableType:
+    """What a sink does; with a bar while it copies tables."""
+    from rich.columns import Columns
+    from rich.progress_bar import ProgressBar
+
+    copying = facts.copying
+    if copying is None or facts.retrying:
+        return facts.state
+    left = copying.seconds_left
+    rest = f", {readable_seconds(left)} left" if left else ""
+    bar = ProgressBar(total=max(copying.bytes, 1), completed=copying.copied_bytes, width=_BAR_WIDTH)
+    return Columns([bar, facts.state + rest])
 
 
 class _Rates:

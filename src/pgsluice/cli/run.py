@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import Annotated
 
+import structlog
 import typer
 
 from pgsluice.cli.options import (
     ExcludeTables,
     Name,
     Publication,
+    SchemaOnlyTables,
     Slot,
     SourceUrl,
     StateDir,
@@ -24,6 +26,8 @@ from pgsluice.cli.progress import display
 from pgsluice.cli.settings import load_config, settings
 from pgsluice.cli.signals import stopped_by_signals
 
+logger = structlog.get_logger(__name__)
+
 
 def run(
     context: typer.Context,
@@ -32,9 +36,13 @@ def run(
     target_url: TargetUrl = None,
     name: Name = None,
     state_dir: StateDir = None,
-    mode: Annotated[str | None, typer.Option(help="What to do: replication.")] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(help="snapshot_and_replication (tables, then changes), replication, or snapshot."),
+    ] = None,
     tables: Tables = None,
     exclude_tables: ExcludeTables = None,
+    schema_only_tables: SchemaOnlyTables = None,
     slot: Slot = None,
     publication: Publication = None,
     init: Annotated[bool, typer.Option("--init", help="Prepare the source first, if it isn't yet.")] = False,
@@ -54,6 +62,7 @@ def run(
                 mode=mode,
                 tables=tables,
                 exclude_tables=exclude_tables,
+                schema_only_tables=schema_only_tables,
                 slot=slot,
                 publication=publication,
             ),
@@ -67,4 +76,7 @@ def run(
         listener_logs={"log_level": shared.log_level, "log_format": shared.log_format},
     )
     with stopped_by_signals(pipeline.stop), contextlib.nullcontext() if shared.quiet else display(pipeline):
-        pipeline.run(once=once)
+        finished = pipeline.run(once=once)
+    if not finished:
+        logger.warning("stopped before everything was applied", remedy="Run it again: it goes on from there")
+        raise typer.Exit(1)

@@ -9,8 +9,10 @@ import typer
 from pgsluice.cli.options import JsonOutput, Name, SourceUrl, StateDir, flags
 from pgsluice.cli.output import print_json, print_table, print_text
 from pgsluice.cli.settings import load_config
+from pgsluice.units import readable_seconds, readable_size
 
 if TYPE_CHECKING:
+    from pgsluice.pipeline.copy_report import SinkReport
     from pgsluice.pipeline.status import Status
 
 
@@ -26,7 +28,7 @@ def status(
 
     config = load_config(context, flags(source_url=source_url, name=name, state_dir=state_dir))
     _ = config.postgres  # an error when there is no source
-    found = collect(config.name, config.source_url, config.log_dir)
+    found = collect(config.name, config.source_url, config.log_dir, config.state_dir)
     if json_output:
         print_json(found.as_dict())
     else:
@@ -46,30 +48,50 @@ def _print(found: Status) -> None:
     if found.log.get("exists"):
         log = found.log
         print_text(
-            f"log       {log['first']} to {log['end']}, {_size(log['bytes'])} in {log['segments']} segments"
+            f"log       {log['first']} to {log['end']}, {_size(log['bytes'])} "
+            f"in {_plural(log['segments'], 'segment')}"
         )
     if found.listener:
-        print_text(f"listener  {found.listener['state']}, reconnected {found.listener['reconnects']} times")
+        times = _plural(found.listener["reconnects"], "time")
+        print_text(f"listener  {found.listener['state']}, reconnected {times}")
     if found.sinks:
         print_text()
         rows = [(s.name, s.position, _size(s.lag_bytes), _seconds(s.lag_seconds)) for s in found.sinks]
         print_table(("sink", "position", "behind", "oldest waiting"), rows)
+    for copy in found.copies:
+        if not copy.finished:
+            _print_copy(copy)
     for problem in found.problems:
         print_text()
         print_text(f"problem {problem.code}: {problem.what}")
         print_text(f"        {problem.remedy}")
 
 
+def _print_copy(copy: SinkReport) -> None:
+    """The copy of tables into one sink."""
+    print_text()
+    left = copy.seconds_left
+    state = "done" if copy.finished else f"about {readable_seconds(left)} left" if left else "begun"
+    print_text(f"copy      {copy.sink}, at {copy.position}: {state}")
+    rows = [
+        (
+            table.table,
+            f"{table.rows:,}",
+            f"{readable_size(table.copied_bytes)} of {readable_size(table.bytes)}",
+            f"{table.copied_ranges} of {table.ranges}",
+        )
+        for table in copy.tables
+    ]
+    print_table(("table", "rows", "size", "ranges"), rows)
+
+
 def _size(count: int | None) -> str:
-    if count is None:
-        return "unknown"
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
+    return "unknown" if count is None else readable_size(count)
 
 
 def _seconds(count: float | None) -> str:
-    return "nothing" if not count else f"{count:.1f} s"
+    return readable_seconds(count) if count else "nothing"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -40,7 +40,7 @@ def events(frame: DataFrame, tables: Mapping[int, TableVersion]) -> DataFrame:
         tables: The table versions that the rows' ``relation`` numbers name.
 
     Returns:
-        ``commit_lsn``, ``seq`` and ``event``, a JSON text, for each row.
+        ``relation``, ``commit_lsn``, ``seq`` and ``event``, a JSON text, for each row.
     """
     from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
@@ -48,7 +48,7 @@ def events(frame: DataFrame, tables: Mapping[int, TableVersion]) -> DataFrame:
     described = frame.withColumn(
         "_table", F.from_json(F.lit(lookup), _LOOKUP)[F.col("relation").cast("string")]
     )
-    return described.select("commit_lsn", "seq", F.expr(_EVENT).alias("event"))
+    return described.select("relation", "commit_lsn", "seq", F.expr(_EVENT).alias("event"))
 
 
 def _described(table: TableVersion) -> dict[str, Any]:

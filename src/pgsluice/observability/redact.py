@@ -23,6 +23,11 @@ def hide_secrets(text: str) -> str:
     return _hide_values(_URL.sub(_without_password, text))
 
 
+def has_secret(name: str, value: str) -> bool:
+    """Whether a setting is a secret by its name, or holds one."""
+    return SECRET_NAME.search(name) is not None or hide_secrets(value) != value
+
+
 def _without_password(match: re.Match[str]) -> str:
     """Everything from the first colon to the last @: a password may hold either, unencoded."""
     url = match[0]

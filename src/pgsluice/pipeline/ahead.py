@@ -10,6 +10,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from pgsluice.changelog.position import Lsn
 from pgsluice.errors import SluiceError
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ class ReadAhead:
         """The batch that was made ready, or None; it is the caller's from now on."""
         taken, self._next = self._next, None
         return taken
+
+    @property
+    def end(self) -> Lsn:
+        """Where the batch that was made ready ends; 0 without one."""
+        return self._next[0].end if self._next else Lsn(0)
 
     def begin(
         self, step: LogStep, read: Callable[[int], LogSlice | None], make: Callable[[LogSlice], LogStep]

@@ -1,8 +1,8 @@
 """
-A batch of the log, as sinks see it, and the two ways of its rows.
+A batch of the log or of a copy, as sinks see it, and the two ways of its rows.
 
-A small batch is decoded on the driver: a Spark job would only pay for its scheduling. A large one is
-decoded by tasks, one per range of the log. Both ways give the same rows in the same order; the chain
+A small batch is read on the driver: a Spark job would only pay for its scheduling. A large one is
+read by tasks, part by part. Both ways give the same rows in the same order; the chain
 of modifiers is the same list of DataFrame functions in both.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from pgsluice.changelog.envelope import ENVELOPE
+from pgsluice.changelog.envelope import ENVELOPE, in_envelope
+from pgsluice.pipeline.session import error_of_task
 from pgsluice.pipeline.staging import stage, staged_tables
-from pgsluice.source.tasks import decode, envelope_frame, typed_range_frame
+from pgsluice.source.tasks import (
+    envelope_frame,
+    for_each,
+    typed_part_frame,
+    work_in_tasks,
+    work_on_partitions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +38,8 @@ if TYPE_CHECKING:
     from pgsluice.modifiers.chain import Chain
     from pgsluice.schema.table import TableVersion
     from pgsluice.schema.typed.choices import SpecialValues
-    from pgsluice.source.relations import DecodableRange
+    from pgsluice.sinks.base import RawRange, Swap
+    from pgsluice.source.tasks import Part
 
 SMALL_BYTES: Final = 256 << 10  # of log; measured: below it a Spark job costs more than it saves
 
@@ -56,11 +64,11 @@ class _Staged:
 
 
 class LogStep:
-    """The data of one slice of the log."""
+    """The data of one slice of the log, or of some ranges of tables."""
 
     def __init__(
         self,
-        parts: Sequence[DecodableRange],
+        parts: Sequence[Part],
         tables: Mapping[int, TableVersion],
         chain: Chain,
         spark: Callable[[], SparkSession],
@@ -80,6 +88,34 @@ class LogStep:
     def tables(self) -> Mapping[int, TableVersion]:
         """The versions that the rows' numbers name."""
         return self._tables
+
+    @property
+    def ranges(self) -> Sequence[RawRange]:
+        """Rows as COPY's text; changes have none."""
+        return ()
+
+    def each_range(self, work: Callable[[RawRange], int]) -> list[int]:
+        """Call ``work`` for each of ``ranges``, in tasks; what it gives, in their order."""
+        ranges = self.ranges
+        if self.small:
+            return list(map(work, ranges))
+        with _errors_of_tasks():
+            return for_each(self._spark(), ranges, work)
+
+    def in_tasks(
+        self,
+        work: Callable[[int, Iterator[pa.RecordBatch]], str],
+        through: Callable[[DataFrame], DataFrame] | None = None,
+    ) -> list[str]:
+        """Call ``work`` in tasks; in the same hop that reads the rows, where nothing has to change them."""
+        with _errors_of_tasks():
+            if through is not None:
+                return work_on_partitions(through(self.frame()), work)
+            if self._chain or self.small:
+                return work_on_partitions(
+                    self.frame(), lambda number, batches: work(number, map(in_envelope, batches))
+                )
+            return work_in_tasks(self._spark(), self._parts, work)
 
     def chunks(self) -> Iterator[pa.Table]:
         """The rows as Arrow tables on the driver, in order."""
@@ -131,17 +167,29 @@ class LogStep:
             from pgsluice.schema.typed.spark_rows import typed_frame
 
             return typed_frame(self.frame(), version, choices).select(*columns)
-        return typed_range_frame(self._spark(), self._parts, version, choices, columns)
+        return typed_part_frame(self._spark(), self._parts, version, choices, columns)
 
     @cached_property
     def _local(self) -> pa.Table:
-        return pa.Table.from_batches([decode(part) for part in self._parts], ENVELOPE)
+        found = [rows for part in self._parts for rows in part.rows()]
+        return pa.Table.from_batches(found, ENVELOPE) if found else ENVELOPE.empty_table()
+
+
+@contextmanager
+def _errors_of_tasks() -> Iterator[None]:
+    try:
+        yield
+    except Exception as exc:
+        raise error_of_task(exc) or exc from exc
 
 
 class LogBatch:
     """Whole transactions of the log."""
 
-    def __init__(self, start: str | None, end: str, steps: Sequence[LogStep]) -> None:
+    def __init__(
+        self, start: str | None, end: str, steps: Sequence[LogStep], swaps: Sequence[Swap] = ()
+    ) -> None:
         self.start = start
         self.end = end
         self.steps = steps
+        self.swaps = swaps

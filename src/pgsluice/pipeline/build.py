@@ -22,6 +22,7 @@ def build_source(config: Config, *, init: bool = False, upgrade: bool = False) -
         config.source_url,
         tables=asked.tables,
         exclude_tables=asked.exclude_tables,
+        schema_only_tables=asked.schema_only_tables,
         schemas=asked.schemas,
         all_tables=asked.all_tables,
         keyless=asked.keyless,
@@ -60,7 +61,9 @@ def build_pipeline(
             )
             for target in targets
         },
+        renames={target.name: target.renames for target in targets},
         wanted=config.modifiers.filter.matcher().matches,
+        mode=config.postgres.mode,
         spark=SparkOptions(
             config.spark.master,
             config.spark.conf,

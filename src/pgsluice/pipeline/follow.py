@@ -55,7 +55,10 @@ class Entries:
     """Renders entries, one line each, for people or as JSON."""
 
     def __init__(self, *, as_json: bool, wanted: Callable[[str, str], bool] | None = None) -> None:
-        self._relations = Relations(SchemaStore(Path(":memory:")), wanted=wanted)
+        self._relations = Relations(
+            SchemaStore(Path(":memory:")),
+            wanted=(lambda version: wanted(version.schema, version.name)) if wanted else None,
+        )
         self._line = _json_line if as_json else _plain_line
 
     def __call__(self, slice_: LogSlice) -> Iterator[str]:

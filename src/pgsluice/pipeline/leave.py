@@ -1,16 +1,24 @@
-"""Leaving nothing behind on this machine: the log of a pipeline that is being destroyed."""
+"""Leaving nothing behind on this machine: the log of a pipeline, or what it keeps for one target."""
 
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
+from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.segment import read_meta
-from pgsluice.errors import RunActiveError
+from pgsluice.errors import ConfigError, RunActiveError
+from pgsluice.pipeline.anew import beside_name
 from pgsluice.source.process import listening_process
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pgsluice.changelog.position import Lsn
+    from pgsluice.source.uninstall import SlotAddress
+
+_IN_USE_SECONDS: Final = 60.0  # a sink of a run speaks at least every ten
 
 
 def require_no_run(log_dir: Path) -> None:
@@ -24,10 +32,38 @@ def require_no_run(log_dir: Path) -> None:
         )
 
 
-def remove_log(log_dir: Path, *, dry_run: bool) -> list[str]:
-    """Remove a log; gives what was done, in words. A directory that is no log of ours stays."""
-    if read_meta(log_dir) is None:
+def forget_target(log_dir: Path, name: str) -> Lsn:
+    """
+    Keep nothing of the log for a target any more; gives where it stood.
+
+    A target that a run is writing to is refused: it would say at its next batch what it needs.
+    """
+    consumers = Consumers(log_dir)
+    known = {consumer.name: consumer for consumer in consumers.all()}
+    if name not in known:
+        raise ConfigError(
+            f"the change log {log_dir} is kept for no target named {name!r}",
+            remedy=f"Name one of: {', '.join(known) or 'there is none'}",
+        )
+    pid = listening_process(log_dir)
+    if pid is not None and time.time() - known[name].seen < _IN_USE_SECONDS:
+        raise RunActiveError(
+            f"target {name!r} is in use by the run of process {pid}",
+            remedy="Take it out of the configuration and start the run again, or stop it; then try again",
+            pid=pid,
+        )
+    for each in (name, beside_name(name)):
+        consumers.drop(each)
+    return known[name].lsn
+
+
+def remove_log(log_dir: Path, slot: SlotAddress, *, dry_run: bool) -> list[str]:
+    """Remove the log of a slot; gives what was done, in words. A directory that is no such log stays."""
+    meta = read_meta(log_dir)
+    if meta is None:
         return []
+    if (meta.system_id, meta.slot) != (slot.system_id, slot.name):
+        return [f"leave the change log {log_dir}, which was filled from slot {meta.slot} of another pipeline"]
     if not dry_run:
         shutil.rmtree(log_dir)
     return [f"remove the change log {log_dir}"]

@@ -7,10 +7,9 @@ with it. Each sink has a loop and a thread of its own, over the same log, at its
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -21,28 +20,43 @@ from pgsluice.changelog.reader import LogReader, LogSlice
 from pgsluice.errors import SinkBehindLogError, SlotAheadOfLogError, WrongSystemError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.ahead import ReadAhead
+from pgsluice.pipeline.anew import BESIDE, Owner, TablesAnew, beside_name, only
 from pgsluice.pipeline.batch import SMALL_BYTES, LogBatch, LogStep
-from pgsluice.pipeline.policy import after_error
+from pgsluice.pipeline.copy import TableCopy
+from pgsluice.pipeline.policy import with_patience
+from pgsluice.pipeline.sequences import FollowedSequences
 from pgsluice.pipeline.session import spark_is_gone
+from pgsluice.pipeline.touched import TouchedKeys
+from pgsluice.schema.renames import Renames
 from pgsluice.schema.store import SchemaStore
+from pgsluice.sinks.base import HoldsTables, TakesSchema
 from pgsluice.source.relations import Relations
+from pgsluice.units import readable_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from pgsluice.changelog.position import Copies
     from pgsluice.modifiers.chain import Chain
+    from pgsluice.pipeline.copy import CopySource
+    from pgsluice.pipeline.copy_report import SinkReport
     from pgsluice.pipeline.session import LazySpark
-    from pgsluice.sinks.base import Sink, SinkContext
+    from pgsluice.schema.table import TableVersion
+    from pgsluice.sinks.base import Sink, SinkContext, Swap
     from pgsluice.source.relations import Catalog
+    from pgsluice.source.snapshot.tables import CopiedTable
+    from pgsluice.state.requests import Requests
 
 logger = structlog.get_logger(__name__)
 
 _WATERMARK_SECONDS: Final = 10.0  # how often an idle sink's progress follows the stream
 _WAIT_SECONDS: Final = 0.2  # between looks at the stop flag while nothing comes
-_FILL_SECONDS: Final = 0.1  # under load: a job costs as much CPU as some ten thousand rows
+_FILL_SECONDS: Final = 0.5  # under load, at most: a job costs as much CPU as some ten thousand rows
+_FILL_LEAST: Final = 0.1  # also when nothing is arriving at the moment: the server may sort a transaction
+_FILL_STEP: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,17 @@ class LoopFacts:
     batches: int = 0
     changes: int = 0
     retrying: str = ""  # why, while the target can't take a batch
+    copying: SinkReport | None = None  # how far, while tables are copied
+
+    @property
+    def state(self) -> str:
+        """What it does now, for people."""
+        if self.retrying:
+            return f"retrying: {self.retrying}"
+        if self.copying is None:
+            return "running"
+        done, size = self.copying.copied_bytes, self.copying.bytes
+        return f"copying tables, {100 * done // max(size, 1)} % of {readable_size(size)}"
 
 
 class SinkLoop(threading.Thread):
@@ -80,31 +105,60 @@ class SinkLoop(threading.Thread):
         chain: Chain,
         spark: LazySpark,
         catalog: Catalog | None,
-        wanted: Callable[[str, str], bool] | None,
+        wanted: Callable[[TableVersion], bool] | None,
         options: BatchOptions,
+        copy_from: CopySource | None = None,
+        copies_first: bool = True,
+        renames: Renames | None = None,
+        requests: Requests | None = None,
     ) -> None:
         super().__init__(name=f"sink-{name}", daemon=True)
         self._sink = sink
-        self._sink_name = name
+        self.sink_name = name
         self._context = context
         self._chain = chain
         self._spark = spark
+        self._renames = Renames() if renames is None else renames
         self._options = options
         self._log = log
         self._reader = LogReader(log)
         self._catalog = catalog
         self._wanted = wanted
         self._consumers = Consumers(log)
+        self._store: SchemaStore  # of the loop's own thread
         self._stopping = threading.Event()
         self._until: Lsn | None = None
+        self._limit: Lsn | None = None
         self._making_session = threading.Lock()
         self._own_session: SparkSession | None = None
         self._token: str | None = None
+        self._copy_from = copy_from
+        self._copies_first = copies_first and copy_from is not None  # else a new sink begins with the stream
+        self._anew_pipeline = f"{context.pipeline}/anew"
+        self._anew = TablesAnew(
+            Owner(
+                name,
+                sink,
+                copy_from,
+                self._renames,
+                self._anew_pipeline,
+                self._loop_beside,
+                self._keep_anew,
+            ),
+            requests,
+            lambda: self._store,
+        )
+        self._copies: Copies | None = None
+        self._copied_names: dict[int, str] = {}  # of the tables that are copied, by relid
+        self._new = True  # neither progress nor a place where it was before
         self._ahead = ReadAhead(options.queue_bytes if getattr(sink, "takes_chunks", False) else 0)
         self._under_load = False  # whether the last batch went through tasks, and nothing was idle since
+        self._sequences = _sequences(copy_from, sink, self._renames)
         self._moved_at = time.monotonic()
         self.facts = LoopFacts()
         self.error: BaseException | None = None
+        self.is_streaming = False  # nothing is left to be copied first
+        self.finished = False  # everything up to where it was to stop is applied
 
     def open(self) -> Lsn | None:
         """Open the sink and hold the log for it; gives where it stands, None if it is new."""
@@ -115,20 +169,22 @@ class SinkLoop(threading.Thread):
             progress = Progress.decode(self._token)
             if progress.system_id != self._reader.meta.system_id:
                 raise WrongSystemError(
-                    f"target {self._sink_name!r} holds data of system {progress.system_id}, "
+                    f"target {self.sink_name!r} holds data of system {progress.system_id}, "
                     f"the source is {self._reader.meta.system_id}",
                     remedy="Use another target, or empty this one and copy the data again",
                 )
-            position = progress.end_lsn
+            position, self._copies = progress.end_lsn, progress.copies
+            self._anew.relids = progress.anew
+        self._new = self._token is None and known is None
         self.facts.position = position
-        self._consumers.release(self._sink_name, position)
-        return position if self._token is not None or known is not None else None
+        self._consumers.release(self.sink_name, position)
+        return None if self._new else position
 
     def _last_released(self) -> Lsn | None:
         """Where a sink that keeps no progress itself (lines on a terminal) goes on; None for all others."""
         if getattr(self._sink, "keeps_progress", True):
             return None
-        return next((c.lsn for c in self._consumers.all() if c.name == self._sink_name), None)
+        return next((c.lsn for c in self._consumers.all() if c.name == self.sink_name), None)
 
     def require_log_since(self, slot_lsn: Lsn | None) -> None:
         """
@@ -141,7 +197,7 @@ class SinkLoop(threading.Thread):
         began, first = Lsn.parse(self._reader.meta.start_lsn), self._reader.first_lsn
         if began <= slot_lsn < first:
             raise SinkBehindLogError(
-                f"target {self._sink_name!r} is new or was emptied, but the changes from {slot_lsn} to "
+                f"target {self.sink_name!r} is new or was emptied, but the changes from {slot_lsn} to "
                 f"{first} are no longer in the change log {self._log}",
                 remedy="Restore the target, or start anew: pgsluice destroy, then init",
                 after=str(slot_lsn),
@@ -160,53 +216,169 @@ class SinkLoop(threading.Thread):
         """Finish the running batch, then end."""
         self._stopping.set()
 
-    def stop_at(self, lsn: Lsn) -> None:
-        """End once everything up to ``lsn`` is applied."""
+    def stop_at(self, lsn: Lsn, *, exactly: bool = False) -> None:
+        """End once everything up to ``lsn`` is applied; ``exactly``: and begin nothing that ends after it."""
+        self._limit = lsn if exactly else None
         self._until = lsn
+
+    def offer(self, tables: Sequence[CopiedTable]) -> None:
+        """Say which tables are in the stream now: some may have to be copied."""
+        self._anew.offer(tables)
+
+    @property
+    def copied_tables(self) -> set[int]:
+        """The tables that the sink holds copies of."""
+        return self._copies.tables if self._copies is not None else set()
 
     def run(self) -> None:
         """The loop; its error is kept for the one who watches."""
-        store = SchemaStore(self._log / "schema.db")
-        relations = Relations(store, catalog=self._catalog, wanted=self._wanted)
+        store = self._store = SchemaStore(self._log / "schema.db")
+        relations = Relations(store, catalog=self._catalog, wanted=self._takes)
         try:
-            while not self._stopping.is_set():
+            self._copy(store)
+            self.is_streaming = True
+            self._anew.resume()
+            if self._copies is not None and self._copies.points:
+                self._copied_names = {version.relid: version.qualified for version in store.versions()}
+            while not (self._stopping.is_set() or self.finished):
+                self._tend_anew()
+                if self._sequences is not None:
+                    self._sequences.follow()
                 slice_, step = self._ahead.take() or (self._next(), None)
                 if slice_ is not None:
                     self._apply(slice_, step, relations)
-                elif self._caught_up():
-                    return
+                    self.finished = self._is_done(self.facts.position)
+                elif self._is_done(self._reader.end):
+                    self.finished = True
                 else:
                     self._idle()
+            if self.finished and self._sequences is not None:
+                self._sequences.follow(now=True)
         except BaseException as exc:  # noqa: BLE001 - raised again by the pipeline, in its own thread
             self.error = spark_is_gone(exc) or exc
         finally:
+            self._anew.stop()
             self._ahead.close()
             self._sink.close()
             store.close()
+
+    def _copy(self, store: SchemaStore) -> None:
+        """Copy tables that the sink does not hold yet: all, what is left of them, or those that joined."""
+        if self._copy_from is None or not self._copies_first or not (self._new or self._copies is not None):
+            return  # a sink that began with changes alone goes on so
+        copy = TableCopy(
+            self.sink_name,
+            self._sink,
+            self._copy_from,
+            store=store,
+            chain=self._chain,
+            renames=self._renames,
+            spark=self._session,
+            scratch=self._context.state_dir,
+            stopping=self._stopping,
+            facts=self.facts,
+            touched=TouchedKeys(self._log, store, self._catalog, self._stopping),
+        )
+        if not copy.is_needed(self._copies):
+            return
+        if not self._new:
+            self._reader.next(self.facts.position, 1)  # raises when changes in between are gone
+        token = copy.run(self._token)
+        self.facts.copying, self.facts.retrying = None, ""
+        if token is not None:
+            progress = Progress.decode(token)
+            self._copies = progress.copies
+            self._moved_to(progress.end_lsn, token)
+
+    def _takes(self, version: TableVersion) -> bool:
+        wanted = self._wanted is None or self._wanted(version)
+        return wanted and version.relid not in self._anew.relids
+
+    def _tend_anew(self) -> None:
+        """Begin with tables that are copied anew, and put those in place that are ready."""
+        self._with_patience(self._anew.take_requests)
+        self._with_patience(lambda: self._anew.take_newcomers(self._copies))
+        if self._anew.tend(self.facts.position, self._ahead.end, self._reader):
+            self._anew.put_in_place(self._consumers)
+
+    def _keep_anew(
+        self, relids: tuple[int, ...], swaps: Sequence[Swap] = (), copied: Sequence[int] = ()
+    ) -> bool:
+        if self._copies is not None and copied:
+            self._copies = self._copies.with_copied(self.facts.position, copied)
+        return self._move(replace(self._progress(self.facts.position), anew=relids), swaps)
+
+    def _loop_beside(self, relids: Sequence[int]) -> SinkLoop:
+        """A loop of its own for the tables that are copied anew."""
+        assert self._copy_from is not None
+        assert isinstance(self._sink, HoldsTables)
+        return SinkLoop(
+            beside_name(self.sink_name),
+            self._sink.twin(),
+            log=self._log,
+            context=replace(self._context, pipeline=self._anew_pipeline),
+            chain=self._chain,
+            spark=self._spark,
+            catalog=self._catalog,
+            wanted=lambda version: version.relid in relids,
+            options=self._options,
+            copy_from=only(self._copy_from, relids),
+            renames=BESIDE,
+        )
+
+    def _move(self, progress: Progress, swaps: Sequence[Swap] = ()) -> bool:
+        """Let the sink keep another progress; False when stopped before."""
+        batch = LogBatch(self._token, progress.encode(), (), swaps)
+        if not self._with_patience(lambda: self._sink.apply(batch)):
+            return False
+        self._moved_to(progress.end_lsn, batch.end)
+        return True
 
     def _next(self) -> LogSlice | None:
         slice_ = self._read()
         if slice_ is None or slice_.bytes >= self._options.max_bytes:
             return slice_
-        wait = self._options.max_wait or self._fill_seconds(slice_)
-        if not wait:
-            return slice_
-        return None if self._stopping.wait(wait) else self._read()
+        if self._options.max_wait and not self._is_done(self._reader.end):
+            return None if self._stopping.wait(self._options.max_wait) else self._read()
+        if self._under_load and slice_.bytes > self._options.small_bytes:
+            return self._fill(slice_)
+        return slice_
 
-    def _fill_seconds(self, slice_: LogSlice) -> float:
-        """While one batch for tasks follows another, each may fill a moment: fewer jobs for the same rows."""
-        return _FILL_SECONDS if self._under_load and slice_.bytes > self._options.small_bytes else 0.0
+    def _fill(self, slice_: LogSlice) -> LogSlice | None:
+        """
+        While one batch for tasks follows another, let each fill with what is arriving: fewer jobs.
+
+        Not more than half of its bound: the other half is room for what comes while it is applied.
+        """
+        enough = self._options.max_bytes // 2
+        began = time.monotonic()
+        while slice_.bytes < enough:
+            waited = time.monotonic() - began
+            if waited >= _FILL_SECONDS or (waited >= _FILL_LEAST and not self._reader.is_arriving()):
+                break
+            if self._stopping.wait(_FILL_STEP):
+                return None
+            slice_ = self._read() or slice_
+        return slice_
 
     def _read(self) -> LogSlice | None:
         options = self._options
-        slice_ = self._reader.next(self.facts.position, options.max_bytes, max_changes=options.max_changes)
+        slice_ = self._read_up_to(options.max_bytes)
         if slice_ is None or slice_.bytes <= options.small_bytes or self._spark.ready:
             return slice_
         if self._go_without_spark(slice_):
             return slice_
         # Small batches need no Spark: go on with those while it starts.
         self._spark.warm_up()
-        return self._reader.next(self.facts.position, options.small_bytes, max_changes=options.max_changes)
+        return self._read_up_to(options.small_bytes)
+
+    def _read_up_to(self, most: int, after: Lsn | None = None) -> LogSlice | None:
+        return self._reader.next(
+            self.facts.position if after is None else after,
+            most,
+            max_changes=self._options.max_changes,
+            until=self._limit or self._anew.until,
+        )
 
     def _go_without_spark(self, slice_: LogSlice) -> bool:
         """
@@ -224,8 +396,9 @@ class SinkLoop(threading.Thread):
                 self._own_session = self._spark.child()
             return self._own_session
 
-    def _caught_up(self) -> bool:
-        return self._until is not None and self._reader.end >= self._until
+    def _is_done(self, position: Lsn) -> bool:
+        """Whether that is as far as it was to go, and nothing is copied beside it."""
+        return self._until is not None and position >= self._until and not self._anew.relids
 
     def _idle(self) -> None:
         """Wait for more; when nothing comes for long, let the progress follow the stream."""
@@ -236,13 +409,14 @@ class SinkLoop(threading.Thread):
         quiet = time.monotonic() - self._moved_at
         behind = end > self.facts.position and quiet >= _WATERMARK_SECONDS
         if behind and self._reader.next(self.facts.position, 1) is None:
-            self._follow(end)
+            self._move(self._progress(end))
 
     def _apply(self, slice_: LogSlice, ready: LogStep | None, relations: Relations) -> None:
         step = ready
+        end = ""
 
         def once() -> None:
-            nonlocal step
+            nonlocal step, end
             step = step or self._step(slice_, relations)
             self._under_load = not step.small
             if not step.small:
@@ -251,62 +425,77 @@ class SinkLoop(threading.Thread):
                     lambda most: self._read_large(slice_.end, most),
                     lambda following: self._step(following, relations),
                 )
-            self._sink.apply(LogBatch(self._token, self._encode(slice_.end), (step,)))
+            end = self._progress(slice_.end).encode()
+            self._sink.apply(LogBatch(self._token, end, (step,)))
 
         if self._with_patience(once):
-            self._moved_to(slice_.end)
+            self._moved_to(slice_.end, end)
             self.facts.batches += 1
             self.facts.changes += slice_.changes
 
     def _step(self, slice_: LogSlice, relations: Relations) -> LogStep:
         parts, tables = relations.resolve(slice_.ranges)
+        if self._copies_first and self._anew.take_unknown(tables.values(), self._copies):
+            parts, tables = relations.resolve(slice_.ranges)
+        if self._copies is not None:
+            copied = tuple(
+                (version.id, int(lsn))
+                for version in tables.values()
+                if (lsn := self._copied_at(version, self._copies, slice_.start)) is not None
+            )
+            parts = [replace(part, copied=copied) for part in parts]
         small = slice_.bytes <= self._options.small_bytes or self._go_without_spark(slice_)
+        tables = {number: self._renames.version(version) for number, version in tables.items()}
         return LogStep(parts, tables, self._chain, self._session, self._context.state_dir, small=small)
+
+    def _copied_at(self, version: TableVersion, copies: Copies, after: Lsn) -> Lsn | None:
+        """Where a table was copied last, if after a position; or one that took its name since."""
+        names = self._copied_names
+        points = [
+            lsn
+            for lsn, relids in copies.points.items()
+            if lsn > after
+            and any(relid == version.relid or names.get(relid) == version.qualified for relid in relids)
+        ]
+        return max(points, default=None)
 
     def _read_large(self, after: Lsn, most: int) -> LogSlice | None:
         """What follows a position, if that is much; a smaller batch had better grow meanwhile."""
         options = self._options
         most = min(options.max_bytes, most)
-        slice_ = self._reader.next(after, most, max_changes=options.max_changes)
+        slice_ = self._read_up_to(most, after)
         is_much = slice_ is not None and slice_.bytes > max(options.small_bytes, most // 2)
         return slice_ if is_much else None
 
-    def _follow(self, end: Lsn) -> None:
-        """Move the progress of an idle sink."""
-        batch = LogBatch(self._token, self._encode(end), ())
-        if self._with_patience(lambda: self._sink.apply(batch)):
-            self._moved_to(end)
-
     def _with_patience(self, attempt: Callable[[], None]) -> bool:
         """Try until it works, unless the error can't get better; False when stopped meanwhile."""
-        for number in itertools.count():
-            try:
-                attempt()
-            except Exception as exc:
-                retry = after_error(exc, number)
-                if retry is None:
-                    raise
-                self.facts.retrying = str(exc)
-                logger.warning(
-                    "batch could not be applied, trying again", sink=self._sink_name, reason=str(exc)
-                )
-                if self._stopping.wait(retry.seconds):
-                    return False
-            else:
-                self.facts.retrying = ""
-                return True
-        return False
+        done = with_patience(attempt, self._stopping, self._note_retry)
+        if done:
+            self.facts.retrying = ""
+        return done
 
-    def _moved_to(self, end: Lsn) -> None:
-        self._token = self._encode(end)
+    def _note_retry(self, exc: Exception) -> None:
+        self.facts.retrying = str(exc)
+        logger.warning("batch could not be applied, trying again", sink=self.sink_name, reason=str(exc))
+
+    def _moved_to(self, end: Lsn, token: str) -> None:
+        self._token = token
         self.facts.position = end
         self._moved_at = time.monotonic()
         failpoint("loop.before_release")
         try:
-            self._consumers.release(self._sink_name, end)
+            self._consumers.release(self.sink_name, end)
         except OSError as exc:  # the log's disk is full: the next batch says it again
-            logger.warning("log not released", sink=self._sink_name, reason=str(exc))
+            logger.warning("log not released", sink=self.sink_name, reason=str(exc))
         failpoint("loop.after_release")
 
-    def _encode(self, end: Lsn) -> str:
-        return Progress(self._reader.meta.system_id, self._reader.meta.timeline, end).encode()
+    def _progress(self, end: Lsn) -> Progress:
+        meta = self._reader.meta
+        return Progress(meta.system_id, meta.timeline, end, self._copies, self._anew.relids)
+
+
+def _sequences(source: CopySource | None, sink: Sink, renames: Renames) -> FollowedSequences | None:
+    """For a target that has the source's schema."""
+    if source is None or not isinstance(sink, TakesSchema) or sink.schema_options is None:
+        return None
+    return FollowedSequences(source.url, sink, renames)

@@ -4,24 +4,32 @@ A pipeline: one source, one log, one loop per sink. Read top to bottom, it is wh
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import structlog
 
-from pgsluice.errors import MachineError
+from pgsluice.changelog.position import Progress
+from pgsluice.errors import ConfigError, SourceError
 from pgsluice.modifiers.chain import Chain
 from pgsluice.observability.logs import configure_for_library
 from pgsluice.pipeline.batch import remove_leftovers
-from pgsluice.pipeline.loop import BatchOptions, SinkLoop
+from pgsluice.pipeline.copy import CopySource, TableCopy
+from pgsluice.pipeline.loop import BatchOptions, LoopFacts, SinkLoop
 from pgsluice.pipeline.session import LazySpark, SparkOptions
+from pgsluice.schema.renames import Renames
+from pgsluice.schema.store import SchemaStore
 from pgsluice.sinks.base import SinkContext
 from pgsluice.source.names import DEFAULT_PIPELINE
 from pgsluice.source.postgres import LogOptions, PostgresSource
-from pgsluice.source.process import ListenerProcess
+from pgsluice.source.process import ListenerProcess, prepare_directory
+from pgsluice.source.snapshot.tables import published_tables
+from pgsluice.state.requests import Requests
 
 if TYPE_CHECKING:
     from pgsluice.changelog.position import Lsn
@@ -31,10 +39,14 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 
+Mode = Literal["snapshot_and_replication", "replication", "snapshot"]
+"""Copy the tables into a new sink, then stream; only what changes from the slot on; or copy and end."""
+
 STATE_HOME: Final = "~/.pgsluice"
 _START_SECONDS: Final = 60.0  # for the listener to connect and stream; retries included
 _WATCH_SECONDS: Final = 0.05
 _RESTART_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 5.0  # between looks at the publication
 
 
 class Pipeline:
@@ -47,6 +59,8 @@ class Pipeline:
         name: of the pipeline; the record on the source and the progress in targets are kept under it.
         state_dir: of this pipeline alone; by default ``~/.pgsluice/<name>``.
         wanted: says which tables go on, by schema and name.
+        renames: what tables are called in the targets; for all of them, or by name of the sink.
+        mode: whether tables are copied into a new sink before its stream begins.
     """
 
     def __init__(
@@ -61,6 +75,8 @@ class Pipeline:
         batch: BatchOptions | Mapping[str, BatchOptions] | None = None,
         chain: Chain | None = None,
         wanted: Callable[[str, str], bool] | None = None,
+        renames: Renames | Mapping[str, Renames] | None = None,
+        mode: Mode = "snapshot_and_replication",
         spark: SparkOptions | None = None,
         listener_logs: Mapping[str, Any] | None = None,
     ) -> None:
@@ -73,20 +89,34 @@ class Pipeline:
         self._batch = batch or BatchOptions()
         self._chain = chain or Chain()
         self._wanted = wanted
+        self._renames = renames or Renames()
+        self._mode = mode
         self._spark = LazySpark(spark or SparkOptions())
         self._listener_logs = dict(listener_logs or {})
         self._stopping = threading.Event()
+        self._looked_at = 0.0
         self.loops: dict[str, SinkLoop] = {}
 
-    def run(self, *, once: bool = False) -> None:
+    def run(self, *, once: bool = False) -> bool:
         """
         Stream until :meth:`stop`; with ``once`` until every sink holds what the source had at the start.
 
-        Returns when every running batch is finished and its progress kept.
+        Returns when every running batch is finished and its progress kept; False if ``once`` was stopped
+        before that.
         """
         configure_for_library()
-        self._prepare_state()
-        record = self._source.prepare(self._name)
+        self._spark.check()
+        for name, sink in self._sinks.items():
+            self._require_elsewhere(name, sink)
+        if self._mode == "snapshot":
+            with _writable(self.state_dir, self.log_dir):
+                self._source.check()
+            return self._snapshot()
+        with _writable(self.state_dir, self.log_dir):
+            record = self._source.prepare(self._name)
+        if self._mode == "replication":
+            for table in self._source.joined:
+                logger.warning("a table joined now: rows that it had before are not carried", table=table)
         listener = ListenerProcess(
             self._source.listener_options(record, self.log_dir, self._log), **self._listener_logs
         )
@@ -100,6 +130,9 @@ class Pipeline:
             for loop in self.loops.values():
                 loop.start()
             self._watch(listener)
+            if self._stopping.is_set():
+                logger.info("stopping when the running batch is finished; a second signal stops at once")
+            self._stop_loops()
             for name, loop in self.loops.items():
                 logger.info(
                     "sink at rest", sink=name, changes=loop.facts.changes, position=str(loop.facts.position)
@@ -109,6 +142,7 @@ class Pipeline:
             listener.stop()
             self._spark.stop()
         self._raise_errors()  # also what went wrong while the loops finished their last batch
+        return not once or (bool(self.loops) and all(loop.finished for loop in self.loops.values()))
 
     def stop(self) -> None:
         """Ask a running pipeline to finish; safe in a signal handler."""
@@ -118,15 +152,6 @@ class Pipeline:
         """Ask a running pipeline to end once every sink holds everything up to ``lsn``."""
         for loop in self.loops.values():
             loop.stop_at(lsn)
-
-    def _prepare_state(self) -> None:
-        try:
-            self.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as exc:
-            raise MachineError(
-                f"can't write to {self.state_dir}: {exc.strerror or exc}",
-                remedy="Choose another --state-dir, or mend its rights",
-            ) from exc
 
     def _open_sinks(self, record: PipelineRecord) -> None:
         for name, sink in self._sinks.items():
@@ -138,14 +163,82 @@ class Pipeline:
                 chain=self._chain,
                 spark=self._spark,
                 catalog=self._source.catalog,
-                wanted=self._wanted,
+                wanted=lambda version: self._is_wanted(version.schema, version.name),
                 options=self._batch if isinstance(self._batch, BatchOptions) else self._batch[name],
+                copy_from=self._copy_from(record),
+                copies_first=self._mode != "replication",
+                requests=Requests(self.state_dir),
+                renames=self._renames_of(name),
             )
             self.loops[name] = loop
             held = loop.open()
             logger.info("sink opened", sink=name, position=str(held or "new"))
-            if held is None:
+            if held is None and self._mode == "replication":
                 loop.require_log_since(record.slot_lsn)
+
+    def _copy_from(self, record: PipelineRecord) -> CopySource:
+        return CopySource(
+            self._source.url,
+            lambda conn: published_tables(conn, record.publication, record.joined),
+            self._is_wanted,
+            self._source.schema_only_tables,
+        )
+
+    def _require_elsewhere(self, name: str, sink: Sink) -> None:
+        """Refuse a target that is the source: rows would be written over themselves, again and again."""
+        database = getattr(sink, "database", None)
+        if database is None or self._renames_of(name):
+            return
+        found = database()
+        if found is not None and found == self._source.database():
+            raise ConfigError(
+                f"target {name!r} is the source itself: database {found[1]} of system {found[0]}",
+                remedy="Give another database; or other names, with schema_map or tables of the target",
+            )
+
+    def _renames_of(self, sink: str) -> Renames:
+        return self._renames if isinstance(self._renames, Renames) else self._renames.get(sink, Renames())
+
+    def _is_wanted(self, schema: str, table: str) -> bool:
+        return self._wanted is None or self._wanted(schema, table)
+
+    def _snapshot(self) -> bool:
+        """Copy the tables into every sink and end: no slot is made, and nothing stays on the source."""
+        source = CopySource(
+            self._source.url,
+            self._source.chosen_tables,
+            self._is_wanted,
+            self._source.schema_only_tables,
+        )
+        store = SchemaStore(self.log_dir / "schema.db")
+        try:
+            return all(self._copy_into(name, source, store) for name in self._sinks)
+        finally:
+            store.close()
+            self._spark.stop()
+
+    def _copy_into(self, name: str, source: CopySource, store: SchemaStore) -> bool:
+        sink = self._sinks[name]
+        copy = TableCopy(
+            name,
+            sink,
+            source,
+            store=store,
+            chain=self._chain,
+            renames=self._renames_of(name),
+            spark=self._spark.child,
+            scratch=self.state_dir,
+            stopping=self._stopping,
+            facts=LoopFacts(),
+        )
+        token = sink.open(SinkContext(self._name, self.state_dir))
+        try:
+            if copy.is_needed(Progress.decode(token).copies if token else None):
+                return copy.run(token) is not None
+            logger.info("nothing to copy: the target holds the tables", sink=name)
+            return True
+        finally:
+            sink.close()
 
     def _watch(self, listener: ListenerProcess) -> None:
         """Wait for the end; bring a killed listener back, and pass on what stopped a loop."""
@@ -153,10 +246,24 @@ class Pipeline:
             self._raise_errors()
             if not any(loop.is_alive() for loop in self.loops.values()):
                 return
+            self._offer_tables()
             if not listener.check():
                 logger.warning("listener ended, starting it again")
                 time.sleep(_RESTART_SECONDS)
                 listener.start()
+
+    def _offer_tables(self) -> None:
+        """Let the loops hear of tables that have come into the publication; now and then."""
+        if time.monotonic() - self._looked_at < _LOOK_SECONDS:
+            return
+        self._looked_at = time.monotonic()
+        try:
+            tables = self._source.published(self._name)
+        except SourceError as exc:  # the listener says what is wrong
+            logger.debug("tables not listed", reason=str(exc))
+            return
+        for loop in self.loops.values():
+            loop.offer([t for t in tables if self._is_wanted(t.relation.schema, t.relation.name)])
 
     def _raise_errors(self) -> None:
         for loop in self.loops.values():
@@ -169,3 +276,27 @@ class Pipeline:
         for loop in self.loops.values():
             if loop.ident is not None:
                 loop.join()
+
+
+@contextlib.contextmanager
+def _writable(*directories: Path) -> Iterator[None]:
+    """
+    Make directories for their owner only, and see that they can be written to.
+
+    If the block fails, those that were made for it go again: a run that was refused leaves nothing.
+    """
+    made = [
+        place
+        for directory in directories
+        for place in (directory, *directory.parents)
+        if not os.path.lexists(place)
+    ]
+    try:
+        for directory in directories:
+            prepare_directory(directory)
+        yield
+    except BaseException:
+        for place in sorted(set(made), reverse=True):  # the inner ones first
+            with contextlib.suppress(OSError):  # never made, or somebody put something in
+                place.rmdir()
+        raise

@@ -7,36 +7,35 @@ Starting Spark takes some seconds, which a run that only has a few rows to carry
 from __future__ import annotations
 
 import contextlib
+import glob
 import logging
 import os
+import re
 import signal
 import sys
 import tempfile
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import structlog
 
-from pgsluice.errors import MachineError
+from pgsluice import errors
+from pgsluice.errors import MachineError, SluiceError
+from pgsluice.observability.redact import has_secret, hide_secrets
 from pgsluice.pipeline.machine import OLDEST_JAVA, find_java, java_major
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
 logger = structlog.get_logger(__name__)
 
-_LOCAL: Final = {
-    # Bound to loopback: nothing of a local run can be reached from another machine.
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.ui.enabled": "false",
+_EVERYWHERE: Final = {
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -45,12 +44,24 @@ _LOCAL: Final = {
     "spark.scheduler.mode": "FAIR",
     # Recording the call site of every column halves the speed of building a frame.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.log.level": "ERROR",
+}
+
+_LOCAL: Final = {
+    # Bound to loopback: nothing of a local run can be reached from another machine.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
     # The default forks `readlink` some ten times a batch: 92 ms of commits become 23.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    "spark.log.level": "ERROR",
 }
+
+
+_UNRESOLVED: Final = re.compile(r"unresolved dependency: ([^\]]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +99,10 @@ class LazySpark:
     def child(self) -> SparkSession:
         """A session with settings of its own over the same Spark."""
         return self.get().newSession()
+
+    def check(self) -> None:
+        """Raise for what will keep Spark from starting, long before the first large batch asks for it."""
+        _require_jars(_settings(self._options))
 
     @property
     def ready(self) -> bool:
@@ -129,6 +144,22 @@ def spark_is_gone(exc: BaseException) -> MachineError | None:
     )
 
 
+def error_of_task(exc: BaseException) -> SluiceError | None:
+    """Our own error, if one of ours is what failed a task: Spark hands on its text alone."""
+    if type(exc).__name__ != "PythonException":
+        return None
+    found = _OWN_ERROR.findall(str(exc))
+    if not found:
+        return None
+    name, message = found[-1]
+    kind = getattr(errors, name, SluiceError)
+    error: SluiceError = kind(message)
+    return error
+
+
+_OWN_ERROR: Final = re.compile(r"^pgsluice\.errors\.(\w+): (.*)$", re.MULTILINE)
+
+
 def running_session() -> SparkSession | None:
     """The session of a Spark that this process runs already, as a library's user may."""
     if "pyspark" not in sys.modules:
@@ -147,23 +178,24 @@ def start_session(options: SparkOptions) -> SparkSession:
             f"{java} is Java {java_major(java)}, Spark needs {OLDEST_JAVA} or newer",
             remedy="Install openjdk-17-jre-headless, or point JAVA_HOME at a newer one",
         )
+    settings = _settings(options)
+    _require_jars(settings)
     if options.master.startswith("local"):
         # Workers otherwise take the first python3 on the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-    conf = SparkConf(loadDefaults=False).setMaster(options.master).setAppName("pgsluice")
-    conf.setAll(list(_settings(options).items()))
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what it has to say comes as an exception too
     with _interrupts_kept():
-        context = _start_context(conf, quiet=options.quiet)
+        context = _start_context(settings, quiet=options.quiet)
     return SparkSession(context)
 
 
 def _settings(options: SparkOptions) -> dict[str, str]:
-    settings = {**(_LOCAL if options.master.startswith("local") else {}), **options.conf}
+    settings = {"spark.master": options.master, "spark.app.name": "pgsluice"}
+    own = _LOCAL if options.master.startswith("local") else {}
+    settings |= {**_EVERYWHERE, **own, **options.conf}
     if options.jars:
         settings["spark.jars"] = ",".join(options.jars)
     if options.packages:
@@ -171,7 +203,18 @@ def _settings(options: SparkOptions) -> dict[str, str]:
     return settings
 
 
-def _start_context(conf: SparkConf, *, quiet: bool) -> SparkContext:
+def _require_jars(settings: Mapping[str, str]) -> None:
+    """Spark itself goes on without a jar that it does not find, until a class is missing."""
+    for jar in filter(None, map(str.strip, settings.get("spark.jars", "").split(","))):
+        scheme, path = urlsplit(jar).scheme, urlsplit(jar).path
+        if scheme in ("", "file") and not glob.glob(path):  # noqa: PTH207 - as Spark
+            raise MachineError(
+                f"spark.jars names {jar}, and there is no such file",
+                remedy="Correct the path; a relative one begins at the directory that the run is started in",
+            )
+
+
+def _start_context(settings: Mapping[str, str], *, quiet: bool) -> SparkContext:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
@@ -180,19 +223,46 @@ def _start_context(conf: SparkConf, *, quiet: bool) -> SparkContext:
     with tempfile.TemporaryFile() as said:
         try:
             # A session of its own: a Ctrl-C at the terminal must not end the JVM under a running batch.
-            how = {"start_new_session": True, **({"stderr": said} if quiet else {})}
-            gateway = launch_gateway(conf, how)  # type: ignore[no-untyped-call]
-            return SparkContext(conf=conf, gateway=gateway)
+            # Standard output belongs to data: what Ivy says there goes where its other lines go.
+            where: Any = {"stdout": said, "stderr": said} if quiet else {"stdout": 2}
+            how = {"start_new_session": True, **where}
+            gateway = launch_gateway(_conf(_shown(settings)), how)  # type: ignore[no-untyped-call]
+            return SparkContext(conf=_conf(settings), gateway=gateway)
         except (PySparkException, Py4JError, OSError) as exc:
             said.seek(0)
             lines = [line.strip() for line in said.read().decode("utf-8", "replace").splitlines()]
-            causes = [line for line in lines if "xception" in line or "Error" in line] or [
-                str(exc).splitlines()[0]
-            ]
-            raise MachineError(
-                f"Spark did not start: {causes[0]}",
-                remedy="Run `pgsluice check` for what is missing; --log-level debug shows Spark's own lines",
-            ) from exc
+            raise _not_started(lines, exc) from exc
+
+
+def _not_started(lines: Sequence[str], exc: Exception) -> MachineError:
+    """Our words for what Spark said before it gave up."""
+    for line in lines:
+        if unresolved := _UNRESOLVED.search(line):
+            return MachineError(
+                f"Spark did not start: a package of spark.packages can't be had: {unresolved[1]}",
+                remedy="Check group:artifact:version, and that this machine reaches a repository that has it",
+            )
+    causes = [line for line in lines if "xception" in line or "Error" in line]
+    return MachineError(
+        f"Spark did not start: {hide_secrets((causes or str(exc).splitlines())[0])}",
+        remedy="Run `pgsluice check` for what is missing; --log-level debug shows Spark's own lines",
+    )
+
+
+def _conf(settings: Mapping[str, str]) -> SparkConf:
+    from pyspark import SparkConf
+
+    return SparkConf(loadDefaults=False).setAll(list(settings.items()))
+
+
+def _shown(settings: Mapping[str, str]) -> dict[str, str]:
+    """
+    What may stand on the JVM's command line, which every user of the machine can read.
+
+    PySpark puts all there that it starts the JVM with. The context's own settings go over the gateway: so
+    secrets are among those only. Spark needs none before.
+    """
+    return {name: value for name, value in settings.items() if not has_secret(name, value)}
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from pgsluice.source.tasks import envelope_frame, for_each_range
+from pgsluice.source.tasks import envelope_frame, for_each_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
     from pgsluice.modifiers.chain import Chain
     from pgsluice.schema.table import TableVersion
-    from pgsluice.source.relations import DecodableRange
+    from pgsluice.source.tasks import Part
 
 _STAGED: Final = "part int, path string"
 
 
 def stage(
     spark: SparkSession,
-    parts: Sequence[DecodableRange],
+    parts: Sequence[Part],
     chain: Chain,
     tables: Mapping[int, TableVersion],
     directory: Path,
 ) -> list[Path]:
-    """Decode and modify in tasks; gives the files of the successful ones, in the order of the log."""
+    """Read and modify in tasks; gives the files of the successful ones, in the order of the log."""
     target = str(directory)
     if chain:
         written = chain.apply(envelope_frame(spark, parts), tables).mapInArrow(_writer(target), _STAGED)
     else:
-        # Nothing changes a row on its way: one hop decodes and writes.
-        written = for_each_range(
-            spark, parts, lambda number, rows: iter((_write(number, iter((rows,)), target),)), _STAGED
+        # Nothing changes a row on its way: one hop reads and writes.
+        written = for_each_part(
+            spark, parts, lambda number, rows: iter((_write(number, rows, target),)), _STAGED
         )
     found = sorted((row.part, row.path) for row in written.collect())
     return [Path(path) for _, path in found]
@@ -70,13 +70,13 @@ def _writer(directory: str) -> Any:
 
 
 def _write(number: int, batches: Iterator[pa.RecordBatch], directory: str) -> pa.RecordBatch:
-    from pgsluice.changelog.envelope import ENVELOPE
+    from pgsluice.changelog.envelope import ENVELOPE, in_envelope
     from pgsluice.observability.failpoints import failpoint
 
     path = f"{directory}/{number:08d}-{uuid.uuid4().hex}.arrow"
     with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, ENVELOPE) as writer:
         for batch in batches:
-            writer.write_batch(batch.cast(ENVELOPE) if batch.schema != ENVELOPE else batch)
+            writer.write_batch(in_envelope(batch))
     failpoint("task.after_write")
     return pa.RecordBatch.from_pydict(
         {"part": pa.array([number], pa.int32()), "path": pa.array([path], pa.string())}

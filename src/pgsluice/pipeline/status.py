@@ -16,6 +16,7 @@ from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.reader import BEHIND_REMEDY, LogReader
 from pgsluice.changelog.segment import read_meta, segments
 from pgsluice.errors import SinkBehindLogError, SluiceError
+from pgsluice.pipeline.copy_report import SinkReport, read_reports
 from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.process import listening_process
 from pgsluice.source.records import require_pipeline
@@ -25,7 +26,7 @@ from pgsluice.source.slot import SlotState, read_slot
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pgsluice.source.connect import Connection
+    from pgsluice.postgres.session import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +60,15 @@ class Status:
     log: dict[str, Any] = field(default_factory=dict)
     listener: dict[str, Any] = field(default_factory=dict)
     sinks: list[SinkStatus] = field(default_factory=list)
+    copies: list[SinkReport] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return asdict(self)
+        return {**asdict(self), "copies": [copy.as_dict() for copy in self.copies]}
 
 
-def collect(name: str, url: str, log_dir: Path) -> Status:
+def collect(name: str, url: str, log_dir: Path, state_dir: Path | None = None) -> Status:
     """Look everywhere; what can't be looked at is a problem, not an error."""
     status = Status(name, running=listening_process(log_dir) is not None)
     wal_end = _look_at_source(status, url)
@@ -74,6 +76,7 @@ def collect(name: str, url: str, log_dir: Path) -> Status:
         _look_at_log(status, log_dir, wal_end)
     except SluiceError as exc:
         status.problems.append(_problem(exc))
+    status.copies = read_reports(state_dir or log_dir.parent)
     return status
 
 

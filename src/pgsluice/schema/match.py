@@ -24,6 +24,7 @@ MatchKind = Literal["data", "schema_only"]
 OWN_SCHEMA: Final = "pgsluice"
 
 _PART = re.compile(r'"((?:[^"]|"")+)"|(\*)|([^\s."*]+)')
+_NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s",]+))\s*')
 _BARE = re.compile(r'[^\s."*A-Z]+')
 _FOLD = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
@@ -115,6 +116,24 @@ def is_system_schema(schema: str) -> bool:
     """Whether a schema is PostgreSQL's or our own; tables in these never match."""
     # PostgreSQL reserves every name that begins with pg_ (pg_catalog, pg_toast, pg_temp_3).
     return schema in (OWN_SCHEMA, "information_schema") or schema.startswith("pg_")
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Read a list of names, such as ``id, "Odd, name"``."""
+    names = []
+    at = 0
+    while match := _NAME.match(text, at):
+        quoted, bare = match.groups()
+        names.append(quoted.replace('""', '"') if quoted else bare.translate(_FOLD))
+        at = match.end()
+        if at == len(text):
+            return tuple(names)
+        if text[at] != ",":
+            break
+        at += 1
+    raise ConfigError(
+        f"{text!r} is not a list of names", remedy='Write id, total, "Odd name", with commas between them'
+    )
 
 
 def _parse_all(patterns: Iterable[str]) -> tuple[TablePattern, ...]:

@@ -58,7 +58,14 @@ def available() -> tuple[Migration, ...]:
 
 def installed_version(conn: psycopg.Connection[Any]) -> int | None:
     """The newest migration applied to this database; None when there is no installation."""
-    if not _exists(conn, "pgsluice.migration"):
+    # Not by to_regclass: it goes by what this session remembers, and may not have heard yet of what another
+    # init has just committed while we waited for its lock.
+    found = conn.execute(
+        "SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relname = 'migration'",
+        (OWN_SCHEMA,),
+    ).fetchone()
+    if found is None:
         return None
     row = conn.execute("SELECT coalesce(max(version), 0) FROM pgsluice.migration").fetchone()
     return row[0] if row else None
@@ -176,11 +183,6 @@ def refuse_newer(version: int) -> None:
             installed=version,
             needed=newest,
         )
-
-
-def _exists(conn: psycopg.Connection[Any], relation: str) -> bool:
-    row = conn.execute("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", (relation,)).fetchone()
-    return bool(row and row[0])
 
 
 def _holds_anything(conn: psycopg.Connection[Any]) -> bool:

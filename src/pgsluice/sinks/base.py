@@ -28,20 +28,49 @@ Fencing
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
     from pydantic import BaseModel
     from pyspark.sql import DataFrame
 
+    from pgsluice.schema.statements import SchemaStatement
     from pgsluice.schema.table import TableVersion
     from pgsluice.schema.typed.choices import SpecialValues
 
 Guarantee = Literal["exactly once", "idempotent", "at least once"]
+
+
+class RawRange(Protocol):
+    """Rows of a table as the source's own COPY prints them. Plain data, which can be sent to a task."""
+
+    @property
+    def relation(self) -> int:
+        """The table version, as in the entries."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What tells this range of this copy from every other one, also from those of later copies."""
+        ...
+
+    @property
+    def begins(self) -> bool:
+        """Whether it is the first range of its table."""
+        ...
+
+    @property
+    def empties(self) -> bool:
+        """Whether rows that the target has of the table have to go first."""
+        ...
+
+    def lines(self, columns: Sequence[int]) -> Iterator[Any]:
+        """Some of the columns, as whole lines of COPY's text format, some MiB at a time."""
+        ...
 
 
 class DataStep(Protocol):
@@ -78,6 +107,37 @@ class DataStep(Protocol):
         ...
 
     @property
+    def ranges(self) -> Sequence[RawRange]:
+        """
+        The same rows for a sink that reads COPY's text; empty where there are none in that form.
+
+        That is so for all changes, and for copied tables whose rows a modifier has to see.
+        """
+        ...
+
+    def each_range(self, work: Callable[[RawRange], int]) -> list[int]:
+        """
+        Call ``work`` for each of ``ranges``, in tasks that run at the same time; gives its results in order.
+
+        A task may run twice, and the first run may have done its work or not.
+        """
+        ...
+
+    def in_tasks(
+        self,
+        work: Callable[[int, Iterator[pa.RecordBatch]], str],
+        through: Callable[[DataFrame], DataFrame] | None = None,
+    ) -> list[str]:
+        """
+        Call ``work`` in tasks that run at the same time, each with its number and its share of the rows.
+
+        A share is neighbouring rows, in order, in batches that are bounded in size; ``through`` is what
+        becomes of ``frame()`` before. Gives what the tasks that succeeded returned, in the order of the rows.
+        A task may run twice, so only what is returned counts.
+        """
+        ...
+
+    @property
     def small(self) -> bool:
         """
         Whether the rows are few and on the driver already.
@@ -85,6 +145,20 @@ class DataStep(Protocol):
         Then ``frame()`` is a local relation, and ``collect()`` of projections and filters needs no job.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """
+    A table that was copied anew beside the stream, and takes the place of the old one.
+
+    Its rows become those of ``table``, in one stroke with the progress; the table beside and the progress of
+    the copy go.
+    """
+
+    table: TableVersion
+    beside: TableVersion
+    pipeline: str  # the name under which the copy kept its progress
 
 
 class Batch(Protocol):
@@ -103,6 +177,11 @@ class Batch(Protocol):
     @property
     def steps(self) -> Sequence[DataStep]:
         """What to apply, in order. May be empty: then only the progress moves."""
+        ...
+
+    @property
+    def swaps(self) -> Sequence[Swap]:
+        """Tables to swap after the steps; only for a sink that :class:`HoldsTables`."""
         ...
 
 
@@ -130,15 +209,59 @@ class Sink(Protocol):
         ...
 
 
+@runtime_checkable
+class HoldsTables(Protocol):
+    """A sink whose target has tables, of which one can be filled anew beside the others."""
+
+    def twin(self) -> Sink:
+        """Another sink for the same target, which works at the same time."""
+        ...
+
+    def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
+        """Make an empty table like another one; what an earlier copy of that name has left goes."""
+        ...
+
+    def forget(self, pipeline: str) -> None:
+        """Remove the progress that an earlier twin has left under that name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaOptions:
+    """How a target wants the source's schema."""
+
+    owners: bool = False
+    privileges: bool = False
+
+
+@runtime_checkable
+class TakesSchema(Protocol):
+    """A sink whose target has a schema of its own, made from the source's before tables are copied."""
+
+    @property
+    def schema_options(self) -> SchemaOptions | None:
+        """None: the schema is left to others."""
+        ...
+
+    def make_objects(self, statements: Sequence[SchemaStatement]) -> None:
+        """Make what is not there yet."""
+        ...
+
+    def set_sequences(self, values: Mapping[tuple[str, str], int]) -> None:
+        """Bring sequences to these values, by schema and name."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SinkKind:
     """What the registry knows about a kind of sink, without importing its client library."""
 
     name: str
     summary: str  # one line for `pgsluice targets`
-    form: str  # tables, lines, messages, documents
+    form: str  # tables, lines, change feed, messages, documents
     guarantee: Guarantee
     config: type[BaseModel]
     build: Any  # (config) -> Sink; imports what it needs
     example: str  # YAML of the target section
     extra: str | None = None  # pip extra that brings its library
+    max_wait: float | None = None  # seconds that its batches fill by default; None: as the pipeline's

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pgsluice.schema.table import TableVersion
-    from pgsluice.sinks.base import Batch, SinkContext
+    from pgsluice.sinks.base import Batch, SinkContext, Swap
 
 Row = tuple[str | None, ...]
 """A row of a table, as PostgreSQL's text."""
@@ -162,11 +162,33 @@ class MemorySink:
             for chunk, tables in chunks:
                 self._apply_rows(chunk, tables)
                 self._store.batches.append(chunk)
+            for swap in batch.swaps:
+                self._swap(swap)
             self._store.progress[self._pipeline] = batch.end
             self._store.changed.notify_all()
 
     def close(self) -> None:
         """Nothing to let go of: the store stays."""
+
+    def twin(self) -> MemorySink:
+        """Another one for the same store."""
+        return MemorySink(self._store)
+
+    def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
+        """Forget what there was beside a table."""
+        del table
+        with self._store.changed:
+            self._store.tables.pop(beside.qualified, None)
+
+    def forget(self, pipeline: str) -> None:
+        """Remove the progress of another pipeline."""
+        with self._store.changed:
+            self._store.progress.pop(pipeline, None)
+
+    def _swap(self, swap: Swap) -> None:
+        tables = self._store.tables
+        tables[swap.table.qualified] = tables.pop(swap.beside.qualified, TableState())
+        self._store.progress.pop(swap.pipeline, None)
 
     def _apply_rows(self, chunk: pa.Table, tables: Mapping[int, TableVersion]) -> None:
         for change in _records(chunk):

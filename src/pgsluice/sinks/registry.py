@@ -31,7 +31,9 @@ GROUP: Final = "pgsluice.sinks"
 
 BUILT_IN: Final = {
     "duckdb": "pgsluice.sinks.duckdb:KIND",
+    "files": "pgsluice.sinks.files:KIND",
     "memory": "pgsluice.sinks.memory:KIND",
+    "postgres": "pgsluice.sinks.postgres:KIND",
     "stdout": "pgsluice.sinks.stdout:KIND",
 }
 

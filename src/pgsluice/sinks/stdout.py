@@ -3,8 +3,8 @@ The stdout sink: one line of JSON per change, in order, in the shape of pgstream
 
 Neighbours: :mod:`pgsluice.formats.pgstream` makes the lines; this module writes them.
 
-Unit of parallelism: lines are made by executors when a batch is large, and written by the driver one
-partition after the other. Guarantee: at least once, and standard output keeps no progress: a new run goes
+Unit of parallelism: lines are made by executors when a batch is large, and written by the driver, which
+holds those of one batch. Guarantee: at least once, and standard output keeps no progress: a new run goes
 on where the log was last let go. On replay: the lines of an unfinished batch are written again; ``lsn`` and
 ``seq`` are the same.
 """
@@ -73,8 +73,12 @@ def _lines(step: DataStep) -> Iterator[str]:
     from pgsluice.formats.pgstream import events
 
     lines = events(step.frame(), step.tables).select("event")
-    for row in lines.collect() if step.small else lines.toLocalIterator():
-        yield row[0]
+    if step.small:
+        yield from (row[0] for row in lines.collect())
+        return
+    # Not toLocalIterator: Spark's JVM keeps all that went through one, until its memory is full.
+    for chunk in lines.toArrow()["event"].iterchunks():
+        yield from chunk.to_pylist()
 
 
 def _build(config: StdoutConfig) -> StdoutSink:

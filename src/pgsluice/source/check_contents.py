@@ -81,7 +81,7 @@ def check_never_streamed(conn: psycopg.Connection[Any]) -> Iterator[Finding]:
     row = conn.execute(_NEVER).fetchone()
     if row is None:
         return
-    large_objects, unlogged, foreign, views, sequences = row
+    large_objects, unlogged, foreign, views, sequences, roles = row
     if large_objects:
         yield Finding(
             "large-objects", "warning", "the database has large objects, which are never in the stream",
@@ -107,9 +107,15 @@ def check_never_streamed(conn: psycopg.Connection[Any]) -> Iterator[Finding]:
             "sequences", "info", f"{sequences} sequences: their positions are not in the stream",
             "Set them in the target before you write to it", {"count": sequences},
         )  # fmt: skip
+    if roles:
+        yield Finding(
+            "roles", "info", f"roles and their memberships are not in the stream: {listed(roles)}",
+            "They belong to the whole server: pg_dumpall --roles-only copies them", {"roles": roles},
+        )  # fmt: skip
 
 
-# pg_largeobject_metadata may be read by all; pg_largeobject itself may not.
+# pg_largeobject_metadata may be read by all; pg_largeobject itself may not. Roles count when they own
+# something here: pg_shdepend has the owners of every object of this database but the first superuser's.
 _NEVER = """
     WITH own AS (
         SELECT n.nspname || '.' || c.relname AS name, c.relkind, c.relpersistence
@@ -120,7 +126,12 @@ _NEVER = """
            (SELECT array_agg(name ORDER BY name) FROM own WHERE relkind = 'r' AND relpersistence = 'u'),
            (SELECT array_agg(name ORDER BY name) FROM own WHERE relkind = 'f'),
            (SELECT array_agg(name ORDER BY name) FROM own WHERE relkind = 'm'),
-           (SELECT count(*) FROM own WHERE relkind = 'S')"""
+           (SELECT count(*) FROM own WHERE relkind = 'S'),
+           (SELECT array_agg(DISTINCT r.rolname::text)
+              FROM pg_catalog.pg_shdepend d JOIN pg_catalog.pg_roles r ON r.oid = d.refobjid
+             WHERE d.dbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+               AND d.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass AND d.deptype = 'o'
+               AND r.rolname <> current_user AND r.rolname NOT LIKE 'pg\\_%')"""
 
 
 def _has_other_bytes(conn: psycopg.Connection[Any], table: SourceTable) -> bool:

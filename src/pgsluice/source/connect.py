@@ -7,46 +7,26 @@ every refusal is an error of ours that says what to do (:mod:`pgsluice.source.re
 
 from __future__ import annotations
 
-import os
-import socket
-import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg import pq
 
 from pgsluice.errors import SourceError, SourceUnreachableError, UnsupportedServerError
-from pgsluice.source.address import parse_url, safe_url
+from pgsluice.postgres.address import safe_url
+from pgsluice.postgres.session import (
+    OLDEST_VERSION,
+    Connection,
+    connection_parameters,
+    is_broken,
+    open_session,
+    pin,
+)
 from pgsluice.source.refusals import refusal, translate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-Connection = psycopg.Connection[tuple[Any, ...]]
-"""A connection whose rows are tuples."""
-
-OLDEST_VERSION: Final = 140000
-ANSWER_SECONDS: Final = 30.0  # for the short questions that are asked while connecting
-CONNECT_TIMEOUT: Final = 10  # seconds; libpq's own default is to wait for ever
-
-PINNED_SETTINGS: Final[Mapping[str, str]] = {
-    "DateStyle": "ISO, YMD",
-    "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
-    "extra_float_digits": "3",
-    "bytea_output": "hex",
-    "lc_monetary": "C",
-    "search_path": "",  # regclass and friends print names by it
-    "quote_all_identifiers": "off",
-    "client_min_messages": "warning",  # that a publication is missing is only a warning of the server
-}
-"""What decides the text form of values, the same in snapshot, stream and catalog reads, and what is said."""
-
-_PIN = "SELECT " + ", ".join(
-    f"pg_catalog.set_config('{name}', '{value}', false)" for name, value in PINNED_SETTINGS.items()
-)
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,45 +55,15 @@ def connect(
         replication: a walsender of that database instead of a plain session.
         parameters: further libpq parameters, which win over the URL's.
     """
-    given = {**parse_url(url), **parameters}
-    given.setdefault("application_name", application_name)
-    given["client_encoding"] = "UTF8"
-    if "connect_timeout" not in given and "PGCONNECT_TIMEOUT" not in os.environ:
-        given["connect_timeout"] = CONNECT_TIMEOUT
     if replication:
-        given["replication"] = "database"
-    try:
-        conn: Connection = psycopg.connect(autocommit=autocommit, **given)
-    except psycopg.Error as exc:
-        raise refusal(exc, url, given) from exc
-    try:
-        with answering_within(conn, ANSWER_SECONDS):
-            _pin(conn, url)
-    except SourceError:
-        conn.close()
-        raise
-    return conn
-
-
-@contextmanager
-def answering_within(conn: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
-    """
-    Hang up when the block takes longer, so that a blocked call ends with an error.
-
-    A connection whose other end is gone without a word answers nothing for ever, and libpq waits.
-    """
-    timer = threading.Timer(seconds, _hang_up, (conn,))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _hang_up(conn: psycopg.Connection[Any]) -> None:
-    with suppress(OSError, psycopg.Error), socket.socket(fileno=socket.dup(conn.fileno())) as line:
-        line.shutdown(socket.SHUT_RDWR)
+        parameters["replication"] = "database"
+    given = connection_parameters(url, application_name=application_name, **parameters)
+    return open_session(
+        given,
+        lambda exc: refusal(exc, url, given),
+        lambda conn: _pin(conn, url),
+        autocommit=autocommit,
+    )
 
 
 def identify(conn: Connection) -> SourceIdentity:
@@ -151,11 +101,8 @@ def _pin(conn: Connection, url: str) -> None:
             f"{safe_url(url)} runs PostgreSQL {conn.info.server_version // 10000}",
             remedy=f"pgsluice needs {OLDEST_VERSION // 10000} or newer",
         )
-    # By statement, not by the startup packet's options: these would replace the user's own (URL, PGOPTIONS,
-    # service file), and what is set last wins over the settings of role and database as well.
-    result = conn.pgconn.exec_(_PIN.encode())
-    if result.status != pq.ExecStatus.TUPLES_OK:
-        said = " ".join(result.get_error_message().split())
-        if conn.pgconn.status == pq.ConnStatus.BAD:
+    said = pin(conn)
+    if said is not None:
+        if is_broken(conn):
             raise SourceUnreachableError(f"{safe_url(url)} closed the connection as it was opened: {said}")
         raise SourceError(f"{safe_url(url)} refused the session settings that values are read under: {said}")

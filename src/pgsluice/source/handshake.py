@@ -25,16 +25,9 @@ from pgsluice.errors import (
     TimelineDivergedError,
     WrongSystemError,
 )
+from pgsluice.postgres.session import ANSWER_SECONDS, Connection, answering_within
 from pgsluice.source import replication
-from pgsluice.source.connect import (
-    ANSWER_SECONDS,
-    Connection,
-    SourceIdentity,
-    answering_within,
-    connect,
-    identify,
-    source_errors,
-)
+from pgsluice.source.connect import SourceIdentity, connect, identify, source_errors
 from pgsluice.source.records import require_pipeline
 from pgsluice.source.slot import SlotState, read_slot, require_usable
 

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from pgsluice.errors import ConfigError, MissingRightError, SlotInvalidatedError, UnsafePublicationError
 from pgsluice.schema.migrate import installed_version, migrate, refuse_newer
-from pgsluice.source.connect import Connection, connect, source_errors
+from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.identity import SourceTable, read_tables
 from pgsluice.source.names import DEFAULT_PIPELINE
 from pgsluice.source.preflight import check_connection, raise_first_error
@@ -40,13 +40,14 @@ from pgsluice.source.records import (
     write_record,
     write_slot_lsn,
 )
-from pgsluice.source.selection import Plan, Selection, choose
+from pgsluice.source.selection import Plan, Selection, choose, require_tables
 from pgsluice.source.slot import create_slot, read_slot, require_usable
 from pgsluice.source.uninstall import destroy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pgsluice.postgres.session import Connection
     from pgsluice.source.finding import Finding
 
 __all__ = ["InitOptions", "InitReport", "destroy", "init", "refresh"]
@@ -86,6 +87,14 @@ class InitReport:
         return bool(self.actions)
 
 
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What was changed to bring a publication up to date."""
+
+    joined: tuple[str, ...] = ()  # tables whose rows are in the stream from now on
+    actions: tuple[str, ...] = ()  # all that was changed, in words
+
+
 def init(url: str, options: InitOptions | None = None, *, dry_run: bool = False) -> InitReport:
     """
     Prepare the source for a pipeline; running it again changes nothing.
@@ -105,13 +114,13 @@ def init(url: str, options: InitOptions | None = None, *, dry_run: bool = False)
             return _prepare(conn, options, names, tuple(findings), dry_run=dry_run)
 
 
-def refresh(url: str, name: str = DEFAULT_PIPELINE) -> tuple[str, ...]:
-    """Bring the list of a publication that we made up to date; what was changed, in words."""
+def refresh(url: str, name: str = DEFAULT_PIPELINE) -> Refreshed:
+    """Bring the list of a publication that we made up to date."""
     with source_errors(url, "refresh the publication"), connect(url) as conn, conn.transaction():
         _serialize(conn)
         record = read_record(conn, name)
         if record is None or not record.publication_made or record.selection.scope != "list":
-            return ()
+            return Refreshed()
         return _bring_up_to_date(conn, record, record.selection)[1]
 
 
@@ -154,6 +163,7 @@ def _publish(conn: Connection, options: InitOptions, names: Names) -> tuple[Plan
 def _publish_new(conn: Connection, options: InitOptions, names: Names) -> tuple[Plan, tuple[str, ...]]:
     selection = options.selection or Selection()
     plan = choose(read_tables(conn), selection, conn.info.server_version)
+    require_tables(plan, selection)
     changes = _set_full(conn, plan.to_full)
     made = create_publication(conn, names.publication, selection, plan.entries)
     _record(conn, options, names, made, made=True)
@@ -198,31 +208,33 @@ def _again(
             remedy="Run pgsluice destroy first, or give another --name",
         )
     if record.publication_made and selection.scope == "list":
-        return _bring_up_to_date(conn, record, selection)
+        plan, refreshed = _bring_up_to_date(conn, record, selection)
+        return plan, refreshed.actions
     now = require_publication(conn, record.publication, record.publication_oid)
     if now.definition() == record.definition:
         return None, ()
-    update_record(conn, record.name, now, record.selection)
+    update_record(conn, record, now, record.selection)
     return None, (f"record the present definition of publication {now.name}",)
 
 
 def _bring_up_to_date(
     conn: Connection, record: PipelineRecord, selection: Selection
-) -> tuple[Plan, tuple[str, ...]]:
+) -> tuple[Plan, Refreshed]:
     now = require_publication(conn, record.publication, record.publication_oid)
     plan = choose(read_tables(conn), selection, conn.info.server_version)
+    require_tables(plan, selection)
     changes = _set_full(conn, plan.to_full)
     write_identity_changes(conn, record.name, changes)
     added, dropped = refresh_publication(conn, now, plan.entries)
     _prove_safe(conn, plan)
     after = require_publication(conn, record.publication)
     if after.definition() != record.definition or selection != record.selection:
-        update_record(conn, record.name, after, selection)
+        update_record(conn, record, after, selection)
     words = [f"add {name} to publication {now.name}" for name in added]
     words += [f"take {name} off publication {now.name}" for name in dropped]
     if not words and after.definition() != record.definition:
         words.append(f"record the present definition of publication {now.name}")
-    return plan, (*_full_words(plan), *words)
+    return plan, Refreshed(tuple(added), (*_full_words(plan), *words))
 
 
 def _set_full(conn: Connection, tables: Sequence[SourceTable]) -> list[IdentityChange]:
@@ -262,6 +274,10 @@ def _prove_safe(conn: Connection, plan: Plan) -> None:
 
 
 def _make_slot(conn: Connection, name: str, *, failover: bool, dry_run: bool) -> tuple[str, ...]:
+    if not dry_run:
+        # Kept until this connection ends: another init waits here and then finds the slot. A dry run has an
+        # open transaction, for which the making of a slot would wait, so it must not wait for that in turn.
+        conn.execute("SELECT pg_advisory_lock(hashtextextended('pgsluice slot', 0))")
     state = read_slot(conn, name)
     if not state.exists:
         if not dry_run:

@@ -230,9 +230,11 @@ class Listener:
 
     def _require_that_it_can_end(self) -> None:
         """A transaction that fills the log all by itself would be read, cut and read again for ever."""
-        if self._scanner.in_transaction and self._is_passed():
+        assert self._writer is not None
+        alone = self._scanner.in_transaction and self._writer.unfinished_bytes() >= self._options.max_bytes
+        if alone and self._is_passed():
             raise LogTooSmallError(
-                f"one transaction after {self._writer.end if self._writer else ''} needs more than "
+                f"one transaction after {self._writer.end} needs more than "
                 f"log.max_bytes ({self._options.max_bytes})",
                 remedy="Raise log.max_bytes; nothing was lost",
             )

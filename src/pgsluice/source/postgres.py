@@ -15,15 +15,20 @@ import structlog
 
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import NotInitializedError, TablesDifferError
-from pgsluice.source.connect import ANSWER_SECONDS, Connection, answering_within, connect, source_errors
+from pgsluice.postgres.session import ANSWER_SECONDS, Connection, answering_within, database_identity
+from pgsluice.source.connect import connect, source_errors
+from pgsluice.source.identity import read_tables
 from pgsluice.source.install import InitOptions, InitReport, init, refresh
 from pgsluice.source.listener import Confirm, ListenerOptions, Origin
-from pgsluice.source.records import PipelineRecord, require_pipeline
-from pgsluice.source.selection import Keyless, Selection
+from pgsluice.source.records import PipelineRecord, read_record, require_pipeline
+from pgsluice.source.selection import Keyless, Selection, choose, schema_only
+from pgsluice.source.snapshot.tables import chosen_tables, published_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from pgsluice.source.snapshot.tables import CopiedTable
 
 logger = structlog.get_logger(__name__)
 
@@ -44,6 +49,7 @@ class PostgresSource:
     Args:
         url: anything that libpq takes; empty means the PG* variables.
         tables: patterns of the tables to publish; with ``init``.
+        schema_only_tables: patterns of tables of which a target gets the definition and no rows.
         init: prepare the database (schema, publication, slot) if it isn't yet.
         slot: a slot of your own; by default one is made.
         publication: a publication of your own; by default one is made and kept up to date.
@@ -57,6 +63,7 @@ class PostgresSource:
         *,
         tables: Sequence[str] = ("*.*",),
         exclude_tables: Sequence[str] = (),
+        schema_only_tables: Sequence[str] = (),
         schemas: Sequence[str] = (),
         all_tables: bool = False,
         keyless: Keyless = "leave_out",
@@ -69,6 +76,7 @@ class PostgresSource:
         origin: Origin = "any",
     ) -> None:
         self.url = url
+        self.joined: tuple[str, ...] = ()  # tables that came into the publication when it was prepared
         self._init = init
         self._upgrade = upgrade
         self._slot = slot
@@ -77,7 +85,14 @@ class PostgresSource:
         self._heartbeat = heartbeat
         self._origin: Origin = origin
         scope: str = "all" if all_tables else "schemas" if schemas else "list"
-        self._selection = Selection(scope, tuple(tables), tuple(exclude_tables), tuple(schemas), keyless)  # type: ignore[arg-type]
+        self._selection = Selection(
+            scope,  # type: ignore[arg-type]
+            tuple(tables),
+            tuple(exclude_tables),
+            tuple(schemas),
+            keyless,
+            tuple(schema_only_tables),
+        )
 
     def prepare(self, name: str) -> PipelineRecord:
         """Make or compare what a pipeline needs on the server; gives its record there."""
@@ -89,11 +104,13 @@ class PostgresSource:
             self._report(self.init(name))
         else:
             self._agree_on_tables(record)
-        for done in refresh(self.url, name):
-            logger.info("publication kept up to date", change=done)
-            if done.startswith("add"):
-                logger.warning("a table joined now: rows that it had before are not carried", change=done)
-        return self._record(name)
+        refreshed = refresh(self.url, name)
+        for action in refreshed.actions:
+            logger.info("publication kept up to date", change=action)
+        self.joined = refreshed.joined
+        record = self._record(name)
+        self._selection = record.selection
+        return record
 
     def _agree_on_tables(self, record: PipelineRecord) -> None:
         """Never carry a table that was just excluded: what is asked for differs from what was prepared."""
@@ -140,6 +157,31 @@ class PostgresSource:
             heartbeat=self._heartbeat,
             origin=self._origin,
         )
+
+    def check(self) -> None:
+        """Raise when the server can't be reached or lets us not in."""
+        self.database()
+
+    def database(self) -> tuple[str, str] | None:
+        """What tells the source from every other database; None when its role may not know."""
+        with source_errors(self.url, "connect"), connect(self.url) as conn:
+            return database_identity(conn)
+
+    def chosen_tables(self, conn: Connection) -> list[CopiedTable]:
+        """The tables that are asked for, those without a key too: a copy needs none."""
+        plan = choose(read_tables(conn), self._selection, conn.info.server_version)
+        left_out = [left.table for left in plan.left_out if not left.table.extension]
+        return chosen_tables(conn, [table.relid for table in (*plan.published, *left_out)])
+
+    def schema_only_tables(self, conn: Connection) -> list[int]:
+        """The tables of which targets get the definition and no rows, by their numbers."""
+        return [table.relid for table in schema_only(read_tables(conn), self._selection)]
+
+    def published(self, name: str) -> list[CopiedTable]:
+        """The tables that are in a pipeline's stream now."""
+        with self.catalog() as conn:
+            record = read_record(conn, name)
+            return published_tables(conn, record.publication, record.joined) if record else []
 
     def current_lsn(self) -> Lsn:
         """Where the source's WAL ends now."""

@@ -117,16 +117,16 @@ class ListenerProcess:
         self._process = None
 
 
-def prepare_directory(log: Path) -> None:
-    """Make the log's directory, for its owner only."""
+def prepare_directory(directory: Path) -> None:
+    """Make a directory of ours, for its owner only, and see that it can be written to."""
     try:
-        log.mkdir(parents=True, exist_ok=True, mode=0o700)
-        probe = log / f".probe.{os.getpid()}"
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        probe = directory / f".probe.{os.getpid()}"
         probe.touch(mode=0o600)
         probe.unlink()
     except OSError as exc:
         raise MachineError(
-            f"can't write to {log}: {exc.strerror or exc}",
+            f"can't write to {directory}: {exc.strerror or exc}",
             remedy="Choose another --state-dir, or mend its rights",
         ) from exc
 

@@ -40,6 +40,7 @@ class PublishedTable:
     name: str  # schema.name, for people: a rename changes it, the number stays
     row_filter: str | None
     columns: tuple[str, ...] | None
+    entry: int  # pg_publication_rel.oid: another one means that it was taken off and put back
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Publication:
             "generated": self.generated,
             "schemas": list(self.schemas),
             "tables": {
-                str(t.relid): [t.name, t.row_filter, None if t.columns is None else list(t.columns)]
+                str(t.relid): [t.name, t.row_filter, None if t.columns is None else list(t.columns), t.entry]
                 for t in self.tables
             },
         }
@@ -161,9 +162,16 @@ def differences(recorded: Mapping[str, Any], now: Mapping[str, Any], existing: I
     ]
     found += [f"{after[relid][0]} was added" for relid in after if relid not in before]
     for relid in before.keys() & after.keys():
-        if before[relid][1:] != after[relid][1:]:
+        if before[relid][1:3] != after[relid][1:3]:
             found.append(f"row filter or column list of {after[relid][0]} changed")
+        elif came_back(before[relid], after[relid]):
+            found.append(f"{after[relid][0]} was taken off and put back")
     return sorted(found)
+
+
+def came_back(before: Sequence[Any], after: Sequence[Any]) -> bool:
+    """Whether a table was off the list in between: what was written then is not in the stream."""
+    return bool(before[3] != after[3])
 
 
 def verify_publication(conn: psycopg.Connection[Any], name: str, recorded: Mapping[str, Any]) -> Publication:
@@ -210,10 +218,10 @@ def _schemas(conn: psycopg.Connection[Any], oid: int) -> tuple[str, ...]:
 def _tables(conn: psycopg.Connection[Any], oid: int) -> tuple[PublishedTable, ...]:
     newer = conn.info.server_version >= SCHEMAS_FROM
     rows = conn.execute(_TABLES + (_FILTER_AND_COLUMNS if newer else ", NULL, NULL") + _FROM_TABLES, (oid,))
-    return tuple(PublishedTable(r, n, f, None if c is None else tuple(c)) for r, n, f, c in rows)
+    return tuple(PublishedTable(r, n, f, None if c is None else tuple(c), e) for r, n, e, f, c in rows)
 
 
-_TABLES = "SELECT c.oid, n.nspname || '.' || c.relname"
+_TABLES = "SELECT c.oid, n.nspname || '.' || c.relname, p.oid"
 _FILTER_AND_COLUMNS = """,
        pg_catalog.pg_get_expr(p.prqual, p.prrelid),
        (SELECT array_agg(a.attname ORDER BY a.attnum) FROM pg_catalog.pg_attribute a

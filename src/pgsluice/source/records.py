@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from psycopg.types.json import Jsonb
 
@@ -11,13 +11,16 @@ from pgsluice.changelog.position import Lsn
 from pgsluice.errors import ConfigError, NotInitializedError
 from pgsluice.schema.migrate import installed_version, require_current
 from pgsluice.source.names import default_name, require_slot_name
-from pgsluice.source.publication import Publication, verify_publication
+from pgsluice.source.publication import Publication, came_back, verify_publication
 from pgsluice.source.selection import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import psycopg
+
+
+_JOINED: Final = "joined"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class PipelineRecord:
     definition: dict[str, Any]
     selection: Selection
     slot_lsn: Lsn | None = None  # where the slot stood when we made it
+    joined: Mapping[int, Lsn] = field(default_factory=dict)  # tables that came later, and where
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +83,10 @@ def read_record(conn: psycopg.Connection[Any], pipeline: str) -> PipelineRecord 
     if row is None:
         return None
     name, slot, slot_made, publication, oid, made, definition, selection, lsn = row
+    joined = {int(relid): Lsn.parse(at) for relid, at in definition.pop(_JOINED, {}).items()}
     return PipelineRecord(
         name, slot, slot_made, publication, oid, made, definition, Selection.from_dict(selection),
-        Lsn.parse(lsn) if lsn else None,
+        Lsn.parse(lsn) if lsn else None, joined,
     )  # fmt: skip
 
 
@@ -117,13 +122,23 @@ def write_record(conn: psycopg.Connection[Any], record: PipelineRecord) -> None:
 
 
 def update_record(
-    conn: psycopg.Connection[Any], name: str, publication: Publication, selection: Selection
+    conn: psycopg.Connection[Any], record: PipelineRecord, publication: Publication, selection: Selection
 ) -> None:
-    """Keep the publication's present definition, and what it was made from."""
+    """Keep the publication's present definition, what it was made from, and since when it has its tables."""
+    now = conn.execute("SELECT pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
+    assert now is not None
+    definition = publication.definition()
+    joined = {}
+    known = record.definition["tables"]
+    for relid, table in definition["tables"].items():
+        if relid not in known or came_back(known[relid], table):
+            joined[relid] = now[0]
+        elif int(relid) in record.joined:
+            joined[relid] = str(record.joined[int(relid)])
     conn.execute(
         "UPDATE pgsluice.pipeline SET publication_definition = %s, selection = %s,"
         " updated_at = pg_catalog.now() WHERE name = %s",
-        (Jsonb(publication.definition()), Jsonb(selection.as_dict()), name),
+        (Jsonb({**definition, _JOINED: joined}), Jsonb(selection.as_dict()), record.name),
     )
 
 

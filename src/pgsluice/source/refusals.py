@@ -1,15 +1,13 @@
 """
-From what psycopg and the server say to the errors of pgsluice, each with what to do.
+From what psycopg and the source say to the errors of pgsluice, each with what to do.
 
-A connection that was refused has no SQLSTATE, so that part goes by the server's words; everything after
-goes by SQLSTATE.
+A connection that was refused goes by the server's words (:mod:`pgsluice.postgres.refusals`); everything
+after goes by SQLSTATE.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg import errors as pg
@@ -21,139 +19,29 @@ from pgsluice.errors import (
     SourceRefusedError,
     SourceUnreachableError,
 )
-from pgsluice.source.address import safe_url
+from pgsluice.postgres import refusals
+from pgsluice.postgres.address import safe_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """What a refused connection says, and what it means."""
-
-    words: re.Pattern[str]
-    error: type[SourceError]
-    message: str
-    remedy: str
-
-
-def _row(words: str, error: type[SourceError], message: str, remedy: str) -> _Refusal:
-    return _Refusal(re.compile(words, re.IGNORECASE), error, message, remedy)
-
-
-# In order: the first that fits decides.
-_REFUSALS = (
-    _row(
-        r"unsupported startup parameter|pgbouncer|pooler|no such database:|"
-        r"replication connections? (is|are) not|server login has been failing|supavisor|odyssey",
-        PoolerError,
-        "{where} is a connection pooler, which can't carry replication",
-        "Use the address of the server itself: its own host or port, without the pooler",
-    ),
-    _row(
-        r"start walsender|start WAL sender|replication role",
-        MissingRightError,
-        "the role {user} may not replicate from {where}",
-        "Run as an administrator: ALTER ROLE {user} REPLICATION;",
-    ),
-    _row(
-        r"no pg_hba\.conf entry|pg_hba\.conf rejects",
-        SourceRefusedError,
-        "pg_hba.conf of the server lets this connection to {where} not in",
-        "Add the line: host{tls} {dbname} {user} <address of this machine>/32 scram-sha-256; then: "
-        "SELECT pg_reload_conf();",
-    ),
-    _row(
-        r"password authentication failed|no password supplied|empty password|SASL|"
-        r"authentication failed for user",
-        SourceRefusedError,
-        "wrong or missing password for {where}",
-        "Check the password in the URL, PGPASSWORD or .pgpass",
-    ),
-    _row(
-        r'database "?.*"? does not exist',
-        SourceRefusedError,
-        "there is no such database: {where}",
-        "Check the last part of the URL, or create the database",
-    ),
-    _row(
-        r'role "?.*"? (does not exist|is not permitted to log in)',
-        SourceRefusedError,
-        "the role {user} does not exist or may not log in at {where}",
-        "Check the user in the URL, or run: CREATE ROLE {user} LOGIN REPLICATION PASSWORD '…';",
-    ),
-    _row(
-        r"max_wal_senders|standby connections",
-        SourceUnreachableError,
-        "{where} has no free WAL sender",
-        "Raise max_wal_senders, or stop what uses them: SELECT * FROM pg_stat_replication;",
-    ),
-    _row(
-        r"too many (clients|connections)|remaining connection slots",
-        SourceUnreachableError,
-        "{where} has no free connection",
-        "Raise max_connections, or close connections",
-    ),
-    _row(
-        r"starting up|shutting down|in recovery mode|not (yet )?accepting connections",
-        SourceUnreachableError,
-        "{where} is starting or stopping",
-        "Wait until the server accepts connections",
-    ),
-    _row(
-        r"closed the connection unexpectedly|connection has been closed|reset by peer|SSL SYSCALL|"
-        r"unexpected eof",
-        SourceUnreachableError,
-        "{where} closed the connection while it was being opened",
-        "See the server's log; a firewall or a proxy in between may be the cause",
-    ),
-    _row(
-        r"certificate|SSL|TLS|sslmode|root\.crt",
-        SourceRefusedError,
-        "TLS with {where} failed: {said}",
-        "Check sslmode, sslrootcert, sslcert and sslkey, and that the host is the certificate's name",
-    ),
-    _row(
-        r"definition of service|service file",
-        SourceRefusedError,
-        "the service of this connection is not defined: {said}",
-        "Check PGSERVICE, PGSERVICEFILE and ~/.pg_service.conf",
-    ),
-    _row(
-        r"could not translate host|failed to resolve host|Name or service not known|nodename nor servname",
-        SourceUnreachableError,
-        "the host of {where} is unknown",
-        "Check the host in the URL, and name resolution on this machine",
-    ),
-    _row(
-        r"permission denied for database",
-        MissingRightError,
-        "the role {user} may not connect to {where}",
-        "Run as an administrator: GRANT CONNECT ON DATABASE {dbname} TO {user};",
-    ),
-)
+_CLASSES: Final[Mapping[refusals.Kind, type[SourceError]]] = {
+    "pooler": PoolerError,
+    "right": MissingRightError,
+    "refused": SourceRefusedError,
+    "unreachable": SourceUnreachableError,
+}
 
 
 def refusal(exc: psycopg.Error, url: str, parameters: Mapping[str, Any]) -> SourceError:
     """Our error for a connection that could not be opened."""
-    said = _one_line(exc)
-    for known in _REFUSALS:
-        if known.words.search(said):
-            facts = _facts(url, parameters, said)
-            return known.error(known.message.format(**facts), remedy=known.remedy.format(**facts))
-    # Words in another language: libpq still knows whether a password was asked for or given in vain.
-    pgconn = exc.pgconn
-    if pgconn is not None and pgconn.needs_password:
-        return SourceRefusedError(f"wrong or missing password for {safe_url(url)}: {said}")
-    return SourceUnreachableError(
-        f"{safe_url(url)} can't be reached: {said}",
-        remedy="Check host and port, that the server runs, listen_addresses, and firewalls in between",
-    )
+    found = refusals.refusal(exc, url, parameters)
+    return _CLASSES[found.kind](found.message, remedy=found.remedy)
 
 
 def translate(exc: psycopg.Error, url: str, doing: str) -> SourceError:
     """Our error for a statement that failed; ``doing`` completes "could not …"."""
-    said = exc.diag.message_primary or _one_line(exc)
+    said = exc.diag.message_primary or refusals.one_line(exc)
     if isinstance(exc, pg.InsufficientPrivilege):
         return MissingRightError(
             f"could not {doing} on {safe_url(url)}: {said}",
@@ -169,22 +57,3 @@ def translate(exc: psycopg.Error, url: str, doing: str) -> SourceError:
             remedy="Another session holds a lock or a long transaction: see pg_stat_activity, then try again",
         )
     return SourceError(f"could not {doing} on {safe_url(url)}: {said}")
-
-
-def _one_line(exc: psycopg.Error) -> str:
-    """What was said last, without libpq's prefixes; several addresses may have been tried."""
-    lines = [line.strip() for line in str(exc).splitlines() if line.strip() and not line.startswith("- ")]
-    telling = [line for line in lines if "FATAL" in line or "failed:" in line] or lines or ["no reason given"]
-    said = telling[-1] if "FATAL" in telling[-1] else telling[0]
-    return re.sub(r"^.*(?:FATAL:|failed:|is bad:)\s*", "", said).strip()
-
-
-def _facts(url: str, parameters: Mapping[str, Any], said: str) -> dict[str, str]:
-    tls = "ssl" if parameters.get("sslmode") in ("require", "verify-ca", "verify-full") else ""
-    return {
-        "where": safe_url(url),
-        "user": str(parameters.get("user") or "<user>"),
-        "dbname": str(parameters.get("dbname") or "<database>"),
-        "tls": tls,
-        "said": said,
-    }

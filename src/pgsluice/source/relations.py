@@ -22,6 +22,10 @@ from pgsluice.source.pgoutput.decode import RelationAt
 from pgsluice.source.pgoutput.relation import parse_relation, parse_type, table_version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
     from pgsluice.changelog.reader import LogRange
     from pgsluice.schema.store import SchemaStore
     from pgsluice.schema.table import TableVersion
@@ -41,6 +45,13 @@ class DecodableRange:
 
     range: LogRange
     relations: tuple[RelationAt, ...]
+    copied: tuple[tuple[int, int], ...] = ()  # versions whose copy has what was committed before an LSN
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The entries, but for those that a copy of their table has already."""
+        from pgsluice.source.tasks import decode, without_copied
+
+        yield without_copied(decode(self), self.copied)
 
 
 class Relations:
@@ -51,11 +62,11 @@ class Relations:
         store: SchemaStore,
         *,
         catalog: Catalog | None = None,
-        wanted: Callable[[str, str], bool] | None = None,
+        wanted: Callable[[TableVersion], bool] | None = None,
     ) -> None:
         self._store = store
         self._catalog = catalog
-        self._wanted = wanted or (lambda _schema, _table: True)
+        self._wanted = wanted or (lambda _version: True)
         self._versions: dict[int, TableVersion] = {}
         self._relids: dict[str, set[int]] = {}  # by schema.name
 
@@ -78,7 +89,7 @@ class Relations:
         self._versions[version.id] = version
         self._note_new_tables(version)
         own = version.schema == OWN_SCHEMA
-        number = version.id if not own and self._wanted(version.schema, version.name) else UNWANTED
+        number = version.id if not own and self._wanted(version) else UNWANTED
         return RelationAt(offset, version.relid, number, version.schema, version.name, len(version.columns))
 
     def _note_new_tables(self, version: TableVersion) -> None:

@@ -29,6 +29,7 @@ from pgsluice.errors import (
     SourceError,
     SourceUnreachableError,
 )
+from pgsluice.postgres.session import error_fields, is_encrypted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -94,8 +95,7 @@ def start(
         f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn} '
         f"(proto_version '1', publication_names '{names}', messages 'true'{origin})"
     ).encode()
-    pgconn = connection.pgconn
-    if pgconn.ssl_in_use or _gss_in_use(pgconn):
+    if is_encrypted(connection):
         return _LibpqStream(connection, command, slot)
     return _SocketStream(connection, command, slot)
 
@@ -220,7 +220,7 @@ class _SocketStream(_Buffer):
         length = int.from_bytes(bytes(self.buffer[1:5]), "big")
         if self.size < 1 + length:
             return
-        fields = _fields(bytes(self.buffer[5 : 1 + length])) if kind in "EN" else {}
+        fields = error_fields(bytes(self.buffer[5 : 1 + length])) if kind in "EN" else {}
         self.consume(1 + length)
         if kind == "E":
             raise replication_error(fields, self._slot)
@@ -333,15 +333,6 @@ class _LibpqStream(_Buffer):
 def _status(written: Lsn, flushed: Lsn, ask_reply: bool) -> bytes:
     now = int((time.time() - _PG_EPOCH) * 1_000_000)
     return b"r" + struct.pack(">qqqqb", written, flushed, flushed, now, ask_reply)
-
-
-def _gss_in_use(pgconn: pq.abc.PGconn) -> bool:
-    return bool(getattr(pgconn, "gssapi_in_use", False))
-
-
-def _fields(body: bytes) -> dict[str, str]:
-    parts = body.split(b"\0")
-    return {chr(part[0]): part[1:].decode("utf-8", "replace") for part in parts if part}
 
 
 def _result_fields(result: pq.abc.PGresult | None) -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pgsluice.errors import UnsafePublicationError
+from pgsluice.errors import ConfigError, UnsafePublicationError
 from pgsluice.schema.match import TableMatcher, is_system_schema
 from pgsluice.source.identity import GENERATED_COUNT_FROM, SourceTable
 
@@ -33,6 +33,12 @@ class Selection:
     exclude: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
     keyless: Keyless = "leave_out"
+    schema_only: tuple[str, ...] = ()
+
+    @property
+    def matcher(self) -> TableMatcher:
+        """The patterns."""
+        return TableMatcher.parse(self.include, self.exclude, self.schema_only)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for the record on the source."""
@@ -74,7 +80,7 @@ def choose(tables: Iterable[SourceTable], selection: Selection, version: int) ->
 
 def _choose_list(tables: tuple[SourceTable, ...], selection: Selection, version: int) -> Plan:
     by_id = {table.relid: table for table in tables}
-    matcher = TableMatcher.parse(selection.include, selection.exclude)
+    matcher = selection.matcher
     published, to_full, left_out = [], [], []
     for table in tables:
         if table.kind != "r" or not _wanted(table, by_id, matcher):
@@ -89,8 +95,29 @@ def _choose_list(tables: tuple[SourceTable, ...], selection: Selection, version:
         else:
             left_out.append(LeftOut(table, table.problem))
     entries = _entries(tables, {table.relid for table in published if table.usable}, published, matcher)
-    known = [(table.schema, table.name) for table in tables]
-    return Plan(entries, tuple(published), tuple(to_full), tuple(left_out), tuple(matcher.unmatched(known)))
+    unmatched = tuple(matcher.unmatched((table.schema, table.name) for table in tables))
+    return Plan(entries, tuple(published), tuple(to_full), tuple(left_out), unmatched)
+
+
+def require_tables(plan: Plan, selection: Selection) -> None:
+    """Raise when names that were given match nothing: a mistyped one would take all tables off."""
+    if (
+        plan.warnings
+        and not plan.published
+        and not plan.left_out
+        and selection.include != Selection().include
+    ):
+        raise ConfigError(
+            f"nothing is left to replicate: {'; '.join(plan.warnings)}", remedy="Name tables that there are"
+        )
+
+
+def schema_only(tables: Iterable[SourceTable], selection: Selection) -> list[SourceTable]:
+    """The tables of which targets get the definition and no rows."""
+    if selection.scope != "list":
+        return []
+    matcher = selection.matcher
+    return [table for table in tables if matcher.kind(table.schema, table.name) == "schema_only"]
 
 
 def _choose_whole(tables: tuple[SourceTable, ...], selection: Selection, version: int) -> Plan:

@@ -3,8 +3,9 @@ The Spark data source ``pgsluice``: what Spark calls, and nothing more.
 
 Spark makes the source in one Python process, its stream reader in another that lives as long as the
 query, and reads partitions in its workers; options, columns and partitions travel between them as plain
-data. What a query does with its log is in :mod:`pgsluice.source.query`, imported where it is needed:
-each of these processes waits for its own imports.
+data. What a query does with its log is in :mod:`pgsluice.source.query`, how a table is read from its database
+in :mod:`pgsluice.source.scan`; both are imported where they are needed: each of these processes waits for its
+own imports.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from pgsluice.errors import ConfigError
+from pgsluice.errors import ConfigError, SluiceError, SourceError
 from pgsluice.source.query.options import parse_options
 
 try:
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
 
 
 class PgsluiceDataSource(DataSource):
-    """Changes of a PostgreSQL database, from its change log."""
+    """Changes of a PostgreSQL database from its change log, or the rows of one of its tables."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = parse_options(options)
+        self._no_stream: SluiceError | None = None  # why the table can be read as a batch only
 
     @classmethod
     def name(cls) -> str:
@@ -51,23 +53,40 @@ class PgsluiceDataSource(DataSource):
         return "pgsluice"
 
     def schema(self) -> StructType:
-        """The envelope, or the columns of one table."""
-        from pgsluice.source.query.columns import columns_of
+        """
+        The envelope, or the columns of one table.
 
-        return columns_of(self._options)
+        Spark asks before it says whether it will read once or stream. So a table has the columns of its
+        stream in both, unless an option says that it is read as a batch.
+        """
+        from pgsluice.source.query.columns import columns_of, table_columns
+
+        if self._options.table_alone:
+            return table_columns(self._options)
+        try:
+            return columns_of(self._options)
+        except (ConfigError, SourceError) as error:
+            if self._options.url is None or self._options.table is None:
+                raise
+            self._no_stream = error
+            return table_columns(self._options)
 
     def streamReader(self, schema: StructType) -> ChangeStream:  # noqa: N802 (Spark's name)
         """For ``readStream``."""
+        if self._options.table_alone:
+            raise ConfigError(
+                "the options columns, where and snapshot are for tables that are read as a batch",
+                remedy="Leave them out and select, or use spark.read",
+            )
+        if self._no_stream is not None:
+            raise self._no_stream
         return ChangeStream(self._options, _own(self._options, schema))
 
-    def reader(self, schema: StructType) -> LoggedChanges:
-        """For ``read``: what the log holds now."""
-        if self._options.url is not None:
-            raise ConfigError(
-                "a table can't be read as a batch from the database yet",
-                remedy='Read its change log with .option("log", ...) alone, or use spark.readStream',
-            )
-        return LoggedChanges(self._options, _own(self._options, schema))
+    def reader(self, schema: StructType) -> LoggedChanges | TableRows:
+        """For ``read``: the table as the database has it, or what the log holds now."""
+        if self._options.url is None and not self._options.table_alone:
+            return LoggedChanges(self._options, _own(self._options, schema))
+        return TableRows(self._options, schema)
 
 
 class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -161,6 +180,32 @@ class LoggedChanges(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
         return _rows(partition)
+
+
+class TableRows(DataSourceReader):
+    """
+    The batch reader of a table in its database.
+
+    It takes no filters. Spark 4.1 and 4.2 plan the tasks of a frame once and keep them, also those that were
+    planned for a filter: whoever uses the frame again, with another filter or none, would get rows of the
+    first one alone. What the server should leave out is said by the option ``where``.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks."""
+        from pgsluice.source.scan.plan import plan
+
+        return list(plan(self._options, self._schema))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        from pgsluice.source.scan.read import TablePartition, rows
+
+        return rows(partition) if isinstance(partition, TablePartition) else iter(())
 
 
 def _rows(partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -1,5 +1,5 @@
 """
-Decoding ranges of the log, on the driver or inside a Spark task: the same code for both.
+Reading parts of the log or of tables, on the driver or inside a Spark task: the same code for both.
 
 Only plain data crosses to the workers; numba and Arrow are loaded where the work is done.
 """
@@ -9,7 +9,11 @@ from __future__ import annotations
 import gc
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+Item = TypeVar("Item")
+
+_RESULT: Final = "task int, done string"
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,15 +48,36 @@ def decode(part: DecodableRange) -> pa.RecordBatch:
     )
 
 
-def decode_in_task(part: DecodableRange) -> pa.RecordBatch:
-    """The same in a worker of Spark."""
-    rows = decode(part)
-    _keep_modules()
+def without_copied(rows: pa.RecordBatch, copied: Sequence[tuple[int, int]]) -> pa.RecordBatch:
+    """The rows but for those of versions that were copied at a later point, when they were there already."""
+    import pyarrow.compute as pc
+
+    for version, lsn in copied:
+        had = pc.and_(pc.equal(rows["relation"], version), pc.less(rows["commit_lsn"], lsn))
+        rows = rows.filter(pc.invert(pc.fill_null(had, False)))  # a message belongs to no table
     return rows
 
 
+class Part(Protocol):
+    """Some entries, named by plain data: a range of the log, or pages of a table."""
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The entries, in the envelope and in order; each batch is bounded in size."""
+        ...
+
+
+def rows_in_task(part: Part) -> Iterator[pa.RecordBatch]:
+    """The entries of a part, in a worker of Spark."""
+    from pgsluice.observability.failpoints import failpoint
+
+    for rows in part.rows():
+        keep_modules()
+        failpoint("task.after_decode")
+        yield rows
+
+
 @cache
-def _keep_modules() -> None:
+def keep_modules() -> None:
     """
     Take what this worker has loaded out of the garbage collector's sight, once.
 
@@ -61,56 +86,123 @@ def _keep_modules() -> None:
     gc.freeze()
 
 
-def envelope_frame(spark: SparkSession, parts: Sequence[DecodableRange]) -> DataFrame:
-    """The rows of all ranges as a frame, in their order."""
+def envelope_frame(spark: SparkSession, parts: Sequence[Part]) -> DataFrame:
+    """The rows of all parts as a frame, in their order."""
     from pgsluice.changelog.envelope import SPARK_ENVELOPE
 
-    return for_each_range(spark, parts, lambda _, rows: iter((rows,)), SPARK_ENVELOPE)
+    return for_each_part(spark, parts, lambda _, rows: rows, SPARK_ENVELOPE)
 
 
-def typed_range_frame(
+def typed_part_frame(
     spark: SparkSession,
-    parts: Sequence[DecodableRange],
+    parts: Sequence[Part],
     version: TableVersion,
     choices: SpecialValues,
     columns: Sequence[str],
 ) -> DataFrame:
-    """The rows of one table version, typed by the tasks that decode them; only these columns travel."""
+    """The rows of one table version, typed by the tasks that read them; only these columns travel."""
     from pyspark.sql.types import StructType
 
     from pgsluice.schema.typed.layout import typed_schema
 
-    def typed(_: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def typed(_: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         from pgsluice.schema.typed.arrow_rows import typed_arrow
 
-        whole = typed_arrow(pa.Table.from_batches([rows]), version, choices)
-        yield from whole.select(list(columns)).to_batches()
+        for rows in batches:
+            whole = typed_arrow(pa.Table.from_batches([rows]), version, choices)
+            yield from whole.select(list(columns)).to_batches()
 
     schema = typed_schema(version, choices)
-    return for_each_range(spark, parts, typed, StructType([schema[name] for name in columns]))
+    return for_each_part(spark, parts, typed, StructType([schema[name] for name in columns]))
 
 
-def for_each_range(
+def for_each_part(
     spark: SparkSession,
-    parts: Sequence[DecodableRange],
-    work: Callable[[int, pa.RecordBatch], Iterator[pa.RecordBatch]],
+    parts: Sequence[Part],
+    work: Callable[[int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: StructType | str,
 ) -> DataFrame:
     """
-    What ``work`` makes of the rows of each range, in their order.
+    What ``work`` makes of the number and the rows of each part, in their order.
 
-    A task takes neighbouring ranges one after the other, so its memory is that of one range. There are as
+    A task takes neighbouring parts one after the other, so its memory is that of one part. There are as
     many tasks as can run at once: each costs some 30 ms of CPU, whatever it does.
     """
-    ranges = tuple(parts)
-    tasks = max(1, min(len(ranges), spark.sparkContext.defaultParallelism))
-    bounds = [len(ranges) * number // tasks for number in range(tasks + 1)]
+    chosen = tuple(parts)
 
-    def decode_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read_parts(_: int, numbers: range) -> Iterator[pa.RecordBatch]:
+        for number in numbers:
+            yield from work(number, rows_in_task(chosen[number]))
+
+    return _share_out(spark, len(chosen), read_parts, schema)
+
+
+def work_in_tasks(
+    spark: SparkSession, parts: Sequence[Part], work: Callable[[int, Iterator[pa.RecordBatch]], str]
+) -> list[str]:
+    """What ``work`` gives for each task, called with its number and the rows of all its parts, in order."""
+    chosen = tuple(parts)
+
+    def call(task: int, numbers: range) -> Iterator[pa.RecordBatch]:
+        rows = chain.from_iterable(rows_in_task(chosen[number]) for number in numbers)
+        yield _result(task, work(task, rows))
+
+    return _in_order(_share_out(spark, len(chosen), call, _RESULT))
+
+
+def work_on_partitions(frame: DataFrame, work: Callable[[int, Iterator[pa.RecordBatch]], str]) -> list[str]:
+    """The same for the rows of a frame, one task for each of its partitions."""
+
+    def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        yield _result(context.partitionId(), work(context.partitionId(), batches))
+
+    return _in_order(frame.mapInArrow(call, _RESULT))
+
+
+def _share_out(
+    spark: SparkSession,
+    parts: int,
+    call: Callable[[int, range], Iterator[pa.RecordBatch]],
+    schema: StructType | str,
+) -> DataFrame:
+    """What ``call`` makes of each task's number and the numbers of the parts that it takes."""
+    tasks = max(1, min(parts, spark.sparkContext.defaultParallelism))
+    bounds = [parts * number // tasks for number in range(tasks + 1)]
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for task in chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
-            for number in range(bounds[task], bounds[task + 1]):
-                yield from work(number, decode_in_task(ranges[number]))
+            yield from call(task, range(bounds[task], bounds[task + 1]))
 
-    return spark.range(0, tasks, 1, tasks).mapInArrow(decode_numbers, schema)
+    return spark.range(0, tasks, 1, tasks).mapInArrow(run, schema)
+
+
+def _result(task: int, done: str) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({"task": pa.array([task], pa.int32()), "done": pa.array([done])})
+
+
+def _in_order(results: DataFrame) -> list[str]:
+    return [row.done for row in sorted(results.collect(), key=lambda row: row.task)]
+
+
+def for_each(spark: SparkSession, items: Sequence[Item], work: Callable[[Item], int]) -> list[int]:
+    """Call ``work`` with each item in a task of its own; what the successful calls gave."""
+    chosen = tuple(items)
+
+    def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for number in chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
+            done = work(chosen[number])
+            keep_modules()
+            yield pa.RecordBatch.from_pydict({"done": pa.array([done], pa.int64())})
+
+    rows = spark.range(0, len(chosen), 1, len(chosen)).mapInArrow(call, "done bigint").collect()
+    return [row.done for row in rows]

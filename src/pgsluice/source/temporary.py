@@ -22,15 +22,19 @@ from pgsluice.changelog.log import LogWriter
 from pgsluice.changelog.segment import LogMeta, read_meta
 from pgsluice.errors import SluiceError, SourceError
 from pgsluice.source import replication
+from pgsluice.source.check_server import check_server
 from pgsluice.source.connect import connect, identify, source_errors
 from pgsluice.source.identity import read_tables
 from pgsluice.source.listener import Listener, ListenerOptions
+from pgsluice.source.preflight import raise_first_error
 from pgsluice.source.publication import create_publication
 from pgsluice.source.selection import Selection, choose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pgsluice.postgres.session import Connection
+    from pgsluice.source.finding import Finding
     from pgsluice.source.replication import ReplicationStream
 
 _PREFIX: Final = "pgsluice_tail_"
@@ -79,7 +83,10 @@ def temporary_log(
     name = _PREFIX + secrets.token_hex(4)
     selection = selection or Selection()
     with source_errors(url, "look at the stream"), connect(url) as connection:
+        raise_first_error(_obstacles(connection, publication))
         if publication is None:
+            # Ours for as long as this connection lives: another look that begins now lets it alone.
+            connection.execute("SELECT pg_catalog.pg_advisory_lock(hashtextextended(%s, 0))", (name,))
             _drop_orphans(connection)
             plan = choose(read_tables(connection), selection, connection.info.server_version)
             create_publication(connection, name, selection, plan.entries)
@@ -92,6 +99,12 @@ def temporary_log(
         finally:
             if publication is None:
                 _drop(connection, name)
+
+
+def _obstacles(connection: Connection, publication: str | None) -> list[Finding]:
+    """What of the server is in the way; a standby only where a publication would have to be made."""
+    found = check_server(connection, slot=None, failover=False)
+    return [finding for finding in found if publication is None or finding.code != "standby"]
 
 
 @contextlib.contextmanager
@@ -125,17 +138,18 @@ def _open_temporary(
     return replication.start(connection, options.slot, options.publications, writer.end), writer
 
 
-def _drop_orphans(connection: psycopg.Connection[tuple[object, ...]]) -> None:
-    """Publications of looks whose slot is gone: their process was killed."""
+def _drop_orphans(connection: Connection) -> None:
+    """Publications of looks whose slot and connection are gone: their process was killed."""
     left = connection.execute(
         "SELECT pubname FROM pg_catalog.pg_publication p WHERE starts_with(pubname, %s) AND NOT EXISTS"
         " (SELECT FROM pg_catalog.pg_replication_slots s WHERE s.slot_name = p.pubname)"
-        " AND pg_catalog.pg_has_role(p.pubowner, 'USAGE')",
+        " AND pg_catalog.pg_has_role(p.pubowner, 'USAGE')"
+        " AND pg_catalog.pg_try_advisory_xact_lock(hashtextextended(pubname, 0))",
         (_PREFIX,),
     ).fetchall()
     for (name,) in left:
         _drop(connection, str(name))
 
 
-def _drop(connection: psycopg.Connection[tuple[object, ...]], name: str) -> None:
+def _drop(connection: Connection, name: str) -> None:
     connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(name)))

@@ -14,7 +14,7 @@ from psycopg import sql
 
 from pgsluice.errors import ConfigError
 from pgsluice.schema.migrate import installed_version, refuse_newer, remove, schema_exists, schema_is_ours
-from pgsluice.source.connect import Connection, connect, source_errors
+from pgsluice.source.connect import connect, identify, source_errors
 from pgsluice.source.names import DEFAULT_PIPELINE
 from pgsluice.source.publication import read_publication
 from pgsluice.source.records import (
@@ -24,11 +24,14 @@ from pgsluice.source.records import (
     pipeline_names,
     read_identity_changes,
     read_record,
+    resolve_names,
 )
 from pgsluice.source.slot import drop_slot, in_use, read_slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pgsluice.postgres.session import Connection
 
 _LOCK_TIMEOUT: Final = "10s"
 _CLAUSES: Final = {"d": "DEFAULT", "n": "NOTHING", "i": "NOTHING"}
@@ -41,6 +44,21 @@ class _Step:
 
     words: str
     run: Callable[[Connection], object]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotAddress:
+    """Which slot of all the world's."""
+
+    system_id: str
+    name: str
+
+
+def slot_of(url: str, name: str = DEFAULT_PIPELINE) -> SlotAddress:
+    """The slot that a pipeline has, or had if it is destroyed already."""
+    with source_errors(url, "read the pipeline's record"), connect(url) as conn:
+        slot = resolve_names(conn, name, None, None).slot
+        return SlotAddress(identify(conn).system_id, slot)
 
 
 def destroy(url: str, name: str = DEFAULT_PIPELINE, *, dry_run: bool = False) -> list[str]:

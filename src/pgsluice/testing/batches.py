@@ -25,11 +25,12 @@ from pgsluice.changelog.envelope import DELETE, ENVELOPE, INSERT, MESSAGE, SNAPS
 from pgsluice.schema.table import Column, Identity, PgType, TableVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
     from pgsluice.schema.typed.choices import SpecialValues
+    from pgsluice.sinks.base import RawRange, Swap
 
 
 class Unchanged(Enum):
@@ -105,6 +106,24 @@ class LocalStep:
         for start in range(0, self.rows.num_rows, self.chunk_rows):
             yield self.rows.slice(start, self.chunk_rows)
 
+    @property
+    def ranges(self) -> Sequence[RawRange]:
+        """None: these are entries."""
+        return ()
+
+    def each_range(self, work: Callable[[RawRange], int]) -> int:
+        """Nothing to call it for."""
+        return 0
+
+    def in_tasks(
+        self,
+        work: Callable[[int, Iterator[pa.RecordBatch]], str],
+        through: Callable[[DataFrame], DataFrame] | None = None,
+    ) -> list[str]:
+        """Call ``work`` here, once, with all rows."""
+        rows = through(self.frame()).toArrow() if through else self.rows
+        return [work(0, iter(rows.to_batches(self.chunk_rows)))]
+
     def frame(self) -> DataFrame:
         """The rows as a frame of the active Spark session."""
         from pyspark.sql import SparkSession
@@ -127,6 +146,7 @@ class LocalBatch:
     start: str | None
     end: str
     steps: Sequence[LocalStep] = ()
+    swaps: Sequence[Swap] = ()
 
 
 @dataclass(slots=True)

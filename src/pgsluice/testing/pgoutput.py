@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pgsluice.source.pgoutput import messages as m
 from pgsluice.source.pgoutput.decode import RelationAt
 from pgsluice.source.pgoutput.plain import frames
+from pgsluice.source.pgoutput.relation import relation_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,14 +73,7 @@ def _(message: m.Origin) -> bytes:
 
 @encode.register
 def _(message: m.Relation) -> bytes:
-    head = struct.pack(">I", message.relid) + _namespace(message.schema) + _string(message.name)
-    columns = b"".join(
-        bytes([column.in_identity])
-        + _string(column.name)
-        + struct.pack(">Ii", column.type_oid, column.typmod)
-        for column in message.columns
-    )
-    return b"R" + head + message.identity.encode() + struct.pack(">H", len(message.columns)) + columns
+    return relation_message(message)
 
 
 @encode.register

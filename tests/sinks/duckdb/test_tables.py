@@ -104,6 +104,12 @@ def test_a_column_that_hides_the_row_numbers(tmp_path: Path):
     assert read(tmp_path / "t.duckdb", "FROM public.t") == [(1, "a")]
 
 
+def test_a_table_without_columns(tmp_path: Path):
+    """DuckDB has no such tables: the error names it, and what to do."""
+    with pytest.raises(TargetSchemaError, match=r"public\.nothing has no columns.*exclude_tables"):
+        write(tmp_path / "t.duckdb", row(table("public.nothing", {}, identity="f")))
+
+
 def test_base_row_is_missing(tmp_path: Path):
     """An UPDATE that relies on a row which somebody deleted in the target stops, and never writes NULL."""
     path = tmp_path / "t.duckdb"

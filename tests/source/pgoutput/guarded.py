@@ -12,8 +12,11 @@ from __future__ import annotations
 import ctypes
 import json
 import mmap
+import os
 import random
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -174,6 +177,19 @@ def _outcome(decoder: Callable[..., Any], *arguments: Any) -> Any:
         return decoder(source, relations, end=end)
     except DecodeError:
         return None
+
+
+def run_alone(module: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a guarded program in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
 
 
 def main(what: str, count: str = "0") -> None:

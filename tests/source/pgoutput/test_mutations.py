@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.source.pgoutput.guarded import run_alone
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
 MUTATIONS = 3000
 
 
 def run_guarded(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the guarded comparison in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "tests.source.pgoutput.guarded", *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    return run_alone("tests.source.pgoutput.guarded", *arguments, **environment)
 
 
 @pytest.mark.parametrize("seed", ["1", "2", "3"])

@@ -17,7 +17,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
 from pgsluice.observability.redact import MASK, SECRET_NAME, hide_secrets
-from pgsluice.pipeline.config.units import Unit
+from pgsluice.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

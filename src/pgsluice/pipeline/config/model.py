@@ -26,10 +26,11 @@ from pgsluice.pipeline.config.targets import (
     TargetSection,
     target_sections,
 )
-from pgsluice.pipeline.config.units import Duration, GiB, LocalPath, PositiveSize
 from pgsluice.schema.match import TableMatcher
+from pgsluice.schema.renames import Renames
 from pgsluice.sinks import registry
 from pgsluice.source.names import DEFAULT_PIPELINE
+from pgsluice.units import Duration, GiB, LocalPath, PositiveSize
 
 if TYPE_CHECKING:
     from pgsluice.sinks.base import SinkKind
@@ -202,7 +203,11 @@ class Config(Section):
         kind, options = section.chosen()
         own: TargetBatchConfig = getattr(options, "batch", TargetBatchConfig())
         batch = self.batch.model_copy(update=own.model_dump(exclude_none=True))
-        return Target(_target_name(section), registry.kind(kind), options, batch)
+        renames = Renames.parse(
+            getattr(options, "schema_map", {}),
+            {source: table.target for source, table in getattr(options, "tables", {}).items()},
+        )
+        return Target(_target_name(section), registry.kind(kind), options, batch, renames)
 
 
 def config_model(kinds: tuple[SinkKind, ...] | None = None) -> type[Config]:

@@ -65,8 +65,8 @@ def unknown_key(key: Key, model: type[BaseModel]) -> str:
     if nearest := difflib.get_close_matches(str(key[-1]), known, n=1):
         return f"unknown key, did you mean {dotted((*key[:-1], nearest[0]))}?"
     elsewhere = [setting.name for setting in settings(model) if setting.key[-1] == key[-1]]
-    if nearest := difflib.get_close_matches(dotted(key), elsewhere, n=1, cutoff=0.0):
-        return f"unknown key, did you mean {nearest[0]}?"
+    if nearest := difflib.get_close_matches(dotted(key), elsewhere, n=2, cutoff=0.0):
+        return f"unknown key, did you mean {' or '.join(sorted(nearest))}?"
     return f"unknown key, known here: {', '.join(known)}"
 
 

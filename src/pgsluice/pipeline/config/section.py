@@ -50,8 +50,18 @@ Pattern = Annotated[str, BeforeValidator(_check_pattern)]
 """A table pattern; see :mod:`pgsluice.schema.match`."""
 
 
+def _check_name(value: Any) -> Any:
+    if isinstance(_check_pattern(value), str) and not TablePattern.parse(value).exact:
+        raise ValueError("name one table: schema.table, without *")
+    return value
+
+
+TableName = Annotated[str, BeforeValidator(_check_name)]
+"""The name of one table, written as in SQL."""
+
+
 def _check_url(value: Any) -> Any:
-    from pgsluice.source.address import parse_url
+    from pgsluice.postgres.address import parse_url
 
     if not isinstance(value, str):
         return value

@@ -7,10 +7,11 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from pgsluice.pipeline.config.section import Pattern, PostgresUrl, Reserved, Section, not_yet
-from pgsluice.pipeline.config.units import Duration
+from pgsluice.pipeline.config.section import Pattern, PostgresUrl, Reserved, Section
+from pgsluice.units import Duration
 
 EVERY_TABLE: Final = ("*.*",)  # people expect all of their tables until they say otherwise
+MODE: Final = "snapshot_and_replication"  # a target without the rows of before is of no use to most
 HEARTBEAT_INTERVAL: Final = 0.0  # off: it writes to the source, which must be asked for
 
 Identifier = Annotated[str, Field(min_length=1, max_length=63)]
@@ -32,6 +33,9 @@ class ReplicationConfig(Section):
     exclude_tables: tuple[Pattern, ...] = ()
     """Tables to leave out, in the same forms; they win over tables."""
 
+    schema_only_tables: tuple[Pattern, ...] = ()
+    """Tables of which a target gets the definition and no rows; tables that names one of them wins."""
+
     schemas: tuple[Identifier, ...] = ()
     """Publish FOR TABLES IN SCHEMA instead of a list: new tables of these schemas are in by themselves."""
 
@@ -52,9 +56,7 @@ class ReplicationConfig(Section):
 
     @model_validator(mode="after")
     def _one_way_to_choose(self) -> ReplicationConfig:
-        listed = bool({"tables", "exclude_tables"} & self.model_fields_set) and (
-            self.tables != EVERY_TABLE or bool(self.exclude_tables)
-        )
+        listed = self.tables != EVERY_TABLE or bool(self.exclude_tables or self.schema_only_tables)
         if sum((listed, bool(self.schemas), self.all_tables)) > 1:
             raise ValueError(
                 "choose by tables and exclude_tables, or by schemas, or by all_tables: only one of them"
@@ -68,8 +70,8 @@ class PostgresSourceConfig(Section):
     url: PostgresUrl | None = None
     """Connection URL or libpq string. PG* variables, .pgpass and the service file fill in what it lacks."""
 
-    mode: Annotated[Literal["replication"], not_yet("snapshot", "snapshot_and_replication")] = "replication"
-    """replication: every change from the slot on."""
+    mode: Literal["snapshot_and_replication", "replication", "snapshot"] = MODE
+    """snapshot_and_replication: tables, then changes; replication: changes alone; snapshot: tables alone."""
 
     replication: ReplicationConfig = ReplicationConfig()
     """What is captured, and the objects on the server that capture it."""

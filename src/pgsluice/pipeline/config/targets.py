@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BaseModel, Field, PositiveInt, create_model, model_validator
 
-from pgsluice.pipeline.config.section import SECTION, Section
-from pgsluice.pipeline.config.units import Duration, MiB, PositiveSize, Size
+from pgsluice.pipeline.config.section import SECTION, Section, TableName
+from pgsluice.units import Duration, MiB, PositiveSize, Size
 
 if TYPE_CHECKING:
+    from pgsluice.schema.renames import Renames
     from pgsluice.sinks.base import SinkKind
 
 MAX_BYTES: Final = 64 * MiB  # bounds the memory of the driver, and is far above what a job costs to start
 MAX_WAIT: Final = 0.0  # what is durable is applied at once: waiting only helps targets with dear commits
 QUEUE_BYTES: Final = 64 * MiB  # one full batch may be made ready while another is written
 
+SCHEMA_MAP: Final = "Schemas that are called otherwise in this target, such as public: shop."
+TABLES: Final = "Tables that are called otherwise in this target: public.orders: {target: sales.orders}."
 BATCH: Final = "Batches of this target, where they differ from the pipeline's batch."
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
@@ -58,6 +61,13 @@ class TargetBatchConfig(Section):
 
     queue_bytes: Size | None = None
     """Instead of the pipeline's batch.queue_bytes."""
+
+
+class TableConfig(Section):
+    """One table of the source in this target."""
+
+    target: TableName
+    """What it is called in the target: schema.table."""
 
 
 class TargetSection(Section):
@@ -97,6 +107,7 @@ class Target:
     kind: SinkKind
     options: BaseModel  # of the kind's own model
     batch: BatchConfig  # the pipeline's, with what this target changes
+    renames: Renames
 
 
 def target_sections(kinds: tuple[SinkKind, ...]) -> tuple[type[TargetSection], type[NamedTargetSection]]:
@@ -116,7 +127,25 @@ def target_sections(kinds: tuple[SinkKind, ...]) -> tuple[type[TargetSection], t
 def options_model(kind: SinkKind) -> type[BaseModel]:
     """A kind's own model with the settings that every target has."""
     namespace: dict[str, Any] = {"__module__": __name__, "__doc__": kind.summary, "model_config": SECTION}
+    annotations: dict[str, Any] = {}
     if "batch" not in kind.config.model_fields:
-        namespace["__annotations__"] = {"batch": TargetBatchConfig}
-        namespace["batch"] = Field(default=TargetBatchConfig(), description=BATCH)
+        batch = _batch_model(kind)
+        annotations["batch"] = batch
+        namespace["batch"] = Field(default=batch(), description=BATCH)
+    if kind.form == "tables":
+        annotations |= {"schema_map": dict[str, str], "tables": dict[TableName, TableConfig]}
+        namespace["schema_map"] = Field(default={}, description=SCHEMA_MAP)
+        namespace["tables"] = Field(default={}, description=TABLES)
+    namespace["__annotations__"] = annotations
     return type(f"{kind.name.title()}Target", (kind.config,), namespace)
+
+
+def _batch_model(kind: SinkKind) -> type[TargetBatchConfig]:
+    """A kind whose commits are dear has a longer wait of its own, which the pipeline's does not change."""
+    if kind.max_wait is None:
+        return TargetBatchConfig
+    wait: Any = (
+        Duration | None,
+        Field(default=kind.max_wait, description=TargetBatchConfig.model_fields["max_wait"].description),
+    )
+    return create_model(f"{kind.name.title()}Batch", __base__=TargetBatchConfig, max_wait=wait)

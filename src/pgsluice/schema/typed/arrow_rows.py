@@ -53,7 +53,7 @@ def _typed_batch(
         if misfits is not None:
             marks.append((version.columns[i].name, texts, misfits))
     about = [batch.column(name) for name in ABOUT.values()]
-    added = [_unchanged(batch, version), _old(batch, version), _untyped(marks, len(batch))]
+    added = [_unchanged(batch, version), _old(batch, version), untyped_texts(marks, len(batch))]
     return pa.RecordBatch.from_arrays([*typed, *about, *added], schema=schema)
 
 
@@ -94,7 +94,8 @@ def _typed_column(
         ) from error
 
 
-def _untyped(marks: list[tuple[str, pa.Array, pa.BooleanArray]], count: int) -> pa.Array:
+def untyped_texts(marks: list[tuple[str, pa.Array, pa.BooleanArray]], count: int) -> pa.Array:
+    """The column ``_untyped`` of ``count`` rows: of each column its name, its texts, and which don't fit."""
     if not marks:
         return pa.nulls(count, TEXT_BY_NAME)
     rows = np.concatenate([np.flatnonzero(misfits.to_numpy(zero_copy_only=False)) for _, _, misfits in marks])

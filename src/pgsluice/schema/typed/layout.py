@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 TEXT_BY_NAME: Final = pa.map_(pa.string(), pa.string())
 NAMES: Final = pa.list_(pa.field("element", pa.string()))
 
-_ABOUT: Final = (
+ABOUT_FIELDS: Final = (
     pa.field("_op", pa.string()),
     pa.field("_lsn", pa.int64()),
     pa.field("_seq", pa.int64()),
@@ -45,6 +45,7 @@ _ABOUT: Final = (
     pa.field("_old", TEXT_BY_NAME),
     pa.field("_untyped", TEXT_BY_NAME),
 )
+"""The columns beside the table's own."""
 
 ABOUT: Final = {"_op": "op", "_lsn": "commit_lsn", "_seq": "seq", "_xid": "xid", "_ts": "commit_ts"}
 """Columns that are taken from the envelope as they are."""
@@ -52,7 +53,7 @@ ABOUT: Final = {"_op": "op", "_lsn": "commit_lsn", "_seq": "seq", "_xid": "xid",
 
 def shapes_of(version: TableVersion, choices: SpecialValues) -> tuple[Shape, ...]:
     """What each column of the table becomes; refuses names that typed rows need themselves."""
-    taken = {field.name for field in _ABOUT}
+    taken = {field.name for field in ABOUT_FIELDS}
     clash = [column.name for column in version.columns if column.name.lower() in taken]
     if clash:
         raise TargetSchemaError(
@@ -95,4 +96,4 @@ def typed_arrow_schema(version: TableVersion, choices: SpecialValues) -> pa.Sche
     """The Arrow schema of the table's typed rows: exactly what Spark demands for its own."""
     shapes = shapes_of(version, choices)
     own = [pa.field(c.name, arrow_type(shape)) for c, shape in zip(version.columns, shapes, strict=True)]
-    return pa.schema([*own, *_ABOUT])
+    return pa.schema([*own, *ABOUT_FIELDS])

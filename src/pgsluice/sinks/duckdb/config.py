@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from pgsluice.sinks.base import SinkKind
+from pgsluice.units import PositiveSize  # noqa: TC001 - pydantic reads the annotation
 
 if TYPE_CHECKING:
     from pgsluice.sinks.duckdb.sink import DuckDBSink
@@ -38,8 +39,8 @@ class DuckDBConfig(BaseModel):
     memory_limit: str | None = Field(
         None, pattern=r"^\d+(\.\d+)? ?([KMGT]i?B)$", description="Memory that DuckDB may use, such as 2GB"
     )
-    fold_bytes: int = Field(
-        FOLD_BYTES, gt=0, description="Bytes of rows that are gathered on the driver before they are written"
+    fold_bytes: PositiveSize = Field(
+        FOLD_BYTES, description="How many rows are gathered on the driver before they are written"
     )
 
 

@@ -66,6 +66,11 @@ class ProgressRow:
         if moved != (1,):
             raise self._fenced()
 
+    def remove(self, connection: Any) -> None:
+        """Forget the pipeline."""
+        table = quoted(database_name(connection), SCHEMA, "progress")
+        connection.execute(f"DELETE FROM {table} WHERE pipeline = ?", [self._pipeline])
+
     def _fenced(self) -> TargetFencedError:
         return TargetFencedError(
             f"another run of the pipeline {self._pipeline} has moved on in this DuckDB file",

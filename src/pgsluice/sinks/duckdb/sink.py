@@ -10,17 +10,15 @@ On replay: progress is in the same transaction, so what was applied does not com
 reply was lost is recognised by its token.
 """
 
+# ruff: noqa: S608 - identifiers are quoted; DuckDB has no builder for SQL
+
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.sinks.duckdb.config import DuckDBConfig
@@ -28,18 +26,17 @@ from pgsluice.sinks.duckdb.failures import translated
 from pgsluice.sinks.duckdb.merge import Merge
 from pgsluice.sinks.duckdb.misfits import misfit
 from pgsluice.sinks.duckdb.progress import ProgressRow
+from pgsluice.sinks.duckdb.sql import quoted
 from pgsluice.sinks.duckdb.target import Tables
-from pgsluice.sinks.fold import fold
+from pgsluice.sinks.fold import fold, gathered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+
+    import pyarrow as pa
 
     from pgsluice.schema.table import TableVersion
-    from pgsluice.sinks.base import Batch, DataStep, SinkContext
-
-
-_Gathered = dict[str, list[tuple[int, list[pa.Table]]]]
-"""By table: runs of rows of one version, in order."""
+    from pgsluice.sinks.base import Batch, DataStep, SinkContext, Swap
 
 
 class DuckDBSink:
@@ -77,9 +74,35 @@ class DuckDBSink:
                 return
             for step in batch.steps:
                 self._apply_step(step)
+            for swap in batch.swaps:
+                self._swap(swap)
             self._progress.move(batch, self._connection)
             failpoint("sink.before_commit")
         failpoint("sink.after_commit")
+
+    def twin(self) -> DuckDBSink:
+        """Another one for the same file: DuckDB shares it inside of a process."""
+        return DuckDBSink(self._config)
+
+    def forget(self, pipeline: str) -> None:
+        """Remove the progress of another pipeline."""
+        with self._transaction():
+            ProgressRow(pipeline).remove(self._connection)
+
+    def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
+        """Make an empty table like another one."""
+        with self._transaction():
+            old, new = self._tables.ready(table), self._tables.name(beside)
+            self._connection.execute(f"DROP TABLE IF EXISTS {new}")
+            self._connection.execute(f"CREATE TABLE {new} AS FROM {old.sql_name} LIMIT 0")
+
+    def _swap(self, swap: Swap) -> None:
+        old, new = self._tables.ready(swap.table), self._tables.ready(swap.beside)
+        names = ", ".join(quoted(column.name) for column in old.columns)
+        self._connection.execute(f"DELETE FROM {old.sql_name}")
+        self._connection.execute(f"INSERT INTO {old.sql_name} ({names}) SELECT {names} FROM {new.sql_name}")
+        self._connection.execute(f"DROP TABLE {new.sql_name}")
+        ProgressRow(swap.pipeline).remove(self._connection)
 
     def close(self) -> None:
         """Close the file."""
@@ -127,45 +150,17 @@ class DuckDBSink:
                 self._merge.forget()
 
     def _apply_step(self, step: DataStep) -> None:
-        gathered: _Gathered = {}
-        size = 0
-        for chunk in step.chunks():
-            for relation, rows in _runs(chunk, step.tables):
-                _gather(gathered.setdefault(step.tables[relation].qualified, []), relation, rows)
-            size += chunk.nbytes
-            if size >= self._config.fold_bytes:
-                self._write(gathered, step.tables)
-                size = 0
-        self._write(gathered, step.tables)
+        if step.ranges:  # copied tables, some of which may be empty
+            for version in step.tables.values():
+                self._tables.ready(version)
+        for runs in gathered(step.chunks(), step.tables, self._config.fold_bytes):
+            for version, rows in runs:
+                self._write(version, rows)
 
-    def _write(self, gathered: _Gathered, tables: Mapping[int, TableVersion]) -> None:
-        for relation, parts in chain.from_iterable(gathered.values()):
-            table = self._tables.ready(tables[relation])
-            folded = fold(pa.concat_tables(parts), table.version)
-            try:
-                self._merge.apply(table, folded)
-            except duckdb.ConversionException as error:
-                raise misfit(self._connection, table, folded) from error
-        gathered.clear()
-
-
-def _gather(runs: list[tuple[int, list[pa.Table]]], relation: int, rows: pa.Table) -> None:
-    """Add rows to the last run of their table, or begin a new one: a version may come back."""
-    if not runs or runs[-1][0] != relation:
-        runs.append((relation, []))
-    runs[-1][1].append(rows)
-
-
-def _runs(chunk: pa.Table, tables: Mapping[int, TableVersion]) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each table, apart where its version changes; messages belong to none and are left out."""
-    relations = chunk["relation"]
-    versions: dict[str, list[int]] = {}
-    for relation in pc.unique(relations).drop_null().to_pylist():
-        versions.setdefault(tables[relation].qualified, []).append(relation)
-    for found in versions.values():
-        is_alone = len(versions) == 1 and relations.null_count == 0
-        rows = chunk if is_alone else chunk.filter(pc.is_in(relations, pa.array(found, relations.type)))
-        numbers = rows["relation"].to_numpy()
-        cuts = (np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()
-        for start, end in pairwise([0, *cuts, len(numbers)]):
-            yield int(numbers[start]), rows.slice(start, end - start)
+    def _write(self, version: TableVersion, rows: pa.Table) -> None:
+        table = self._tables.ready(version)
+        folded = fold(rows, version)
+        try:
+            self._merge.apply(table, folded)
+        except duckdb.ConversionException as error:
+            raise misfit(self._connection, table, folded) from error

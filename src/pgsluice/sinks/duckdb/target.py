@@ -13,6 +13,7 @@ from pgsluice.errors import TargetSchemaError
 from pgsluice.schema.type_names import display_name
 from pgsluice.sinks.duckdb.columns import AS_TEXT, TEXT, ColumnType, column_type
 from pgsluice.sinks.duckdb.sql import database_name, folded_case, quoted
+from pgsluice.sinks.ready import ReadyTables
 
 if TYPE_CHECKING:
     from pgsluice.schema.table import Column, TableVersion
@@ -35,33 +36,24 @@ class TargetTable:
     columns: tuple[TargetColumn, ...]  # in the order of the version's columns
 
 
-class Tables:
+class Tables(ReadyTables[TargetTable]):
     """Knows the tables of one DuckDB file."""
 
     def __init__(self, connection: Any, *, lists: bool) -> None:
+        super().__init__(self._make_ready)
         self._connection = connection
         self._lists = lists
         self._database = database_name(connection)
-        self._ready: dict[TableVersion, TargetTable] = {}
 
-    def forget(self) -> None:
-        """Look at the target again: what was made in a transaction that was rolled back is not there."""
-        self._ready.clear()
-
-    def ready(self, version: TableVersion) -> TargetTable:
-        """The table, made or widened so that it takes rows of this version."""
-        if version not in self._ready:
-            # What another version of the table relied on may be no longer so.
-            others = {
-                known: made for known, made in self._ready.items() if known.qualified != version.qualified
-            }
-            self._ready = {**others, version: self._make_ready(version)}
-        return self._ready[version]
+    def name(self, version: TableVersion) -> str:
+        """The table's name in SQL."""
+        return quoted(self._database, version.schema, version.name)
 
     def _make_ready(self, version: TableVersion) -> TargetTable:
+        _check_columns(version)
         _check_column_names(version)
         _check_row_numbers(version)
-        sql_name = quoted(self._database, version.schema, version.name)
+        sql_name = self.name(version)
         existing = self._existing_columns(version)
         wanted = [
             TargetColumn(column.name, column_type(column.type, lists=self._lists))
@@ -105,6 +97,15 @@ class Tables:
 
 def _definition(column: TargetColumn) -> str:
     return f"{quoted(column.name)} {column.type.name}"
+
+
+def _check_columns(version: TableVersion) -> None:
+    if not version.columns:
+        raise TargetSchemaError(
+            f"{version.qualified} has no columns, and a table of DuckDB must have one",
+            remedy="Leave it out of the pipeline: exclude_tables",
+            table=version.qualified,
+        )
 
 
 def _check_column_names(version: TableVersion) -> None:

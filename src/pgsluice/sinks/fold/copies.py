@@ -35,7 +35,10 @@ def fold_copies(cells: Cells, *, truncated: bool) -> Folded:
         np.concatenate([cells.column(index)[came], cells.old[went] + index])
         for index in range(len(cells.table.columns))
     ]
-    codes, count = encode([cells.text.take(pa.array(column)) for column in places])
+    if places:
+        codes, count = encode([cells.text.take(pa.array(column)) for column in places])
+    else:  # a table without columns: its rows are all equal
+        codes, count = np.zeros(len(came) + len(went), np.int32), 1
     net = np.bincount(codes[: len(came)], minlength=count) - np.bincount(codes[len(came) :], minlength=count)
     one_of_each = representatives(codes, count)
     return Folded(
@@ -57,6 +60,6 @@ def _to_delete(cells: Cells, places: list[Numbers], one_of_each: Numbers, net: N
 def _to_insert(cells: Cells, places: list[Numbers], chosen: Numbers) -> pa.ListArray | None:
     if len(chosen) == 0:
         return None
-    flat = np.stack([column[chosen] for column in places], axis=1).ravel()
+    flat = np.stack([column[chosen] for column in places], axis=1).ravel() if places else chosen[:0]
     offsets = pa.array(np.arange(len(chosen) + 1, dtype=np.int32) * len(places))
     return pa.ListArray.from_arrays(offsets, cells.text.take(pa.array(flat)))

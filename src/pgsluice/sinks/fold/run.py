@@ -21,14 +21,18 @@ if TYPE_CHECKING:
 _ROW_OPERATIONS: Final = [ord(op) for op in (INSERT, UPDATE, DELETE, SNAPSHOT)]
 
 
-def fold(rows: pa.Table, table: TableVersion) -> Folded:
+def fold(rows: pa.Table, table: TableVersion, *, replace: bool | None = None) -> Folded:
     """
     Fold envelope rows of one table version, in their order, to their net effect.
 
     An UPDATE without old tuple did not change its key. A snapshot row replaces a row of its key. INSERTs
-    are taken at their word: their key is not in the target, so nothing is deleted for them.
+    are taken at their word: their key is not in the target, so nothing is deleted for them. With ``replace``
+    both replace a row of their key, or neither does.
     """
     ops = operations(rows)
+    if replace is not None:
+        is_new = (ops == ord(INSERT)) | (ops == ord(SNAPSHOT))
+        ops = np.where(is_new, np.uint8(ord(SNAPSHOT if replace else INSERT)), ops)
     truncates = np.flatnonzero(ops == ord(TRUNCATE))
     truncated = len(truncates) > 0
     if truncated:

@@ -1,11 +1,13 @@
 """
 Relation and Type messages as the schema store wants them.
 
-The listener's index says where these messages stand; they are few, so ``plain.py`` reads them.
+The listener's index says where these messages stand; they are few, so ``plain.py`` reads them. A table that
+is copied has no message in the log: it is made as the stream would have it.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import DecodeError
@@ -26,6 +28,21 @@ def parse_relation(message: bytes) -> Relation:
     if not isinstance(relation, Relation):
         raise DecodeError(f"{type(relation).__name__} where a Relation is expected")
     return relation
+
+
+def relation_message(relation: Relation) -> bytes:
+    """The message as pgoutput sends it: what the schema store knows a version by."""
+    columns = b"".join(
+        bytes([column.in_identity])
+        + column.name.encode()
+        + b"\0"
+        + struct.pack(">Ii", column.type_oid, column.typmod)
+        for column in relation.columns
+    )
+    schema = "" if relation.schema == "pg_catalog" else relation.schema
+    names = b"".join(name.encode() + b"\0" for name in (schema, relation.name))
+    head = b"R" + struct.pack(">I", relation.relid) + names + relation.identity.encode()
+    return head + struct.pack(">H", len(relation.columns)) + columns
 
 
 def parse_type(message: bytes) -> Type:

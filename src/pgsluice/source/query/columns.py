@@ -25,6 +25,13 @@ def columns_of(options: ReadOptions) -> StructType:
     return typed_columns(first_version(options, options.table), options.special)
 
 
+def table_columns(options: ReadOptions) -> StructType:
+    """The columns of a table that is read as a batch."""
+    from pgsluice.source.scan.plan import columns_of_table
+
+    return _as_spark(columns_of_table(options, about=not options.table_alone))
+
+
 def envelope_columns() -> StructType:
     """The columns of a query over all tables."""
     return _as_spark(ENVELOPE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.lock import LogLock
 from pgsluice.schema.migrate import installed_version
-from pgsluice.source.connect import Connection, connect, source_errors
+from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.listener import ListenerOptions
 from pgsluice.source.postgres import LogOptions, PostgresSource
 from pgsluice.source.process import ListenerProcess, listening_process, prepare_directory
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgsluice.changelog.position import Lsn
+    from pgsluice.postgres.session import Connection
     from pgsluice.schema.table import TableVersion
     from pgsluice.source.query.options import ReadOptions
     from pgsluice.source.relations import Catalog

@@ -26,7 +26,7 @@ def relations_of(options: ReadOptions, listener: SourceListener | None, store: S
     return Relations(
         store,
         catalog=listener.catalog if listener else None,
-        wanted=(lambda schema, name: (schema, name) == wanted) if wanted else None,
+        wanted=(lambda version: (version.schema, version.name) == wanted) if wanted else None,
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
 
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import ConfigError
-from pgsluice.schema.match import TablePattern
+from pgsluice.schema.match import TablePattern, parse_names
 from pgsluice.schema.typed.choices import SpecialValues
 from pgsluice.source.names import DEFAULT_PIPELINE
 
@@ -28,8 +28,10 @@ LATEST: Final = "latest"
 _SPECIAL: Final = {f"special{name.name.capitalize()}": name.name for name in fields(SpecialValues)}
 _KNOWN: Final = (
     "url", "log", "name", "slot", "publication", "stateDir", "table", "startingPosition",
-    "maxBytesPerTrigger", "consumer", "partitions", "listenerLease", *_SPECIAL,
+    "maxBytesPerTrigger", "consumer", "partitions", "listenerLease", "columns", "where",
+    "snapshot", *_SPECIAL,
 )  # fmt: skip
+_OF_TABLES: Final = ("columns", "where", "snapshot")  # of tables that are read as a batch
 _SIZE = re.compile(r"(\d+)\s*(?:([kmgt])(?:i?b)?|b)?", re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
@@ -49,6 +51,10 @@ class ReadOptions:
     consumer: str = ""  # holds the log for this query
     partitions: int | None = None  # at most so many tasks per micro-batch; None: twice the driver's cores
     lease: float = 300.0  # seconds that a listener outlives its last reader
+    columns: tuple[str, ...] | None = None  # of a table that is read as a batch; None: all
+    where: str | None = None  # which of its rows, in SQL
+    snapshot: str | None = None  # to read it in
+    table_alone: bool = False  # without the columns that a stream has beside the table's own
     special: SpecialValues = field(default_factory=SpecialValues)
 
 
@@ -74,6 +80,10 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         consumer=named.get("consumer") or (".".join(table) if table else "envelope"),
         partitions=int(_number("partitions", named["partitions"])) if "partitions" in named else None,
         lease=_number("listenerLease", named.get("listenerLease", "300")),
+        columns=_columns(named),
+        where=named.get("where"),
+        snapshot=named.get("snapshot"),
+        table_alone=not named.keys().isdisjoint(_OF_TABLES),
         special=SpecialValues(**_special_choices(named)),
     )
 
@@ -107,6 +117,11 @@ def _table(text: str) -> tuple[str, str]:
             remedy="Leave it out to read all tables in the envelope",
         )
     return pattern.schema, pattern.table
+
+
+def _columns(named: Mapping[str, str]) -> tuple[str, ...] | None:
+    text = named.get("columns", "*").strip()
+    return None if text == "*" else parse_names(text)
 
 
 def _position(text: str) -> str | Lsn:

@@ -32,14 +32,14 @@ class LogPartition(InputPartition):
 
 def rows(partition: LogPartition) -> Iterator[pa.RecordBatch]:
     """The rows of a partition, a range at a time; runs in a task."""
-    from pgsluice.source.tasks import decode_in_task
+    from pgsluice.source.tasks import rows_in_task
 
     for part in partition.parts:
-        batch = decode_in_task(part)
-        if partition.versions:
-            yield from _typed(batch, partition)
-        elif batch.num_rows:
-            yield batch
+        for batch in rows_in_task(part):
+            if partition.versions:
+                yield from _typed(batch, partition)
+            elif batch.num_rows:
+                yield batch
 
 
 def _typed(batch: pa.RecordBatch, partition: LogPartition) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,7 @@
 Connection strings: reading them, and showing them without their secrets.
 
 Everything that libpq accepts is accepted: a URI, ``key=value`` pairs, or nothing at all, in which case
-the PG* variables decide. :mod:`pgsluice.source.connect` opens what is read here.
+the PG* variables decide.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ _REMEDY = (
 )
 
 
-def parse_url(url: str) -> dict[str, Any]:
+def parse_url(url: str, whose: str = "source") -> dict[str, Any]:
     """
-    The parameters of a connection string.
+    The parameters of a connection string; ``whose`` it is, for messages.
 
     Libpq's own complaint is never shown: it quotes pieces of the string, the password's among them.
     """
     try:
         parameters = conninfo_to_dict(url)
     except psycopg.Error:
-        raise ConfigError("the source URL can't be read", remedy=_REMEDY) from None
+        raise ConfigError(f"the {whose} URL can't be read", remedy=_REMEDY) from None
     if _SCHEME.match(url) and _holds_stray_password(parameters):
-        raise ConfigError("the source URL is ambiguous: its password must be encoded", remedy=_REMEDY)
+        raise ConfigError(f"the {whose} URL is ambiguous: its password must be encoded", remedy=_REMEDY)
     return parameters
 
 
-def safe_url(url: str) -> str:
+def safe_url(url: str, whose: str = "source") -> str:
     """The address for messages: who, where, which database, and never a password."""
     try:
         parameters = parse_url(url)
     except ConfigError:
-        return "the source"
+        return f"the {whose}"
     found = {name: parameters.get(name) or os.environ.get(variable, "") for name, variable in _SHOWN.items()}
     if service := parameters.get("service") or os.environ.get("PGSERVICE"):
         return f"the service {service}"

@@ -1,7 +1,7 @@
 """
 Values with units, as people write them: sizes (``64MiB``), durations (``10s``, ``1h30m``), and paths.
 
-Each comes with the way back, so that what is shown can be read again.
+Each setting comes with the way back: what is shown can be read again. ``readable_…`` is for eyes alone.
 """
 
 from __future__ import annotations
@@ -90,6 +90,24 @@ def format_duration(seconds: float) -> str:
         if count and not rest:
             return f"{count}{name}"
     return "0s"
+
+
+def readable_size(count: float) -> str:
+    """Bytes in the largest unit that fits."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def readable_seconds(count: float) -> str:
+    """Seconds, or minutes and hours of them."""
+    if count < 90:
+        return f"{count:.1f} s"
+    minutes = round(count / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _absolute(path: Path) -> Path:

@@ -1,0 +1,259 @@
+"""
+Tables that are copied while the stream of their sink goes on: because people ask for it, or because they have
+just come into the stream.
+
+The copy has a loop of its own, over the same log, into tables beside the old ones: it copies them at a
+point, then follows the stream. The sink's own loop leaves these tables alone from the beginning on, so their
+old rows stay as they are (they may be why the copy is wanted). When the copy has come close, both loops stop
+at the same position, and the sink's own loop puts the new rows in the place of the old ones, in one stroke
+with its progress.
+
+Which tables are left alone is in that progress: after a crash the copy goes on, or begins again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+from pgsluice.pipeline.copy import is_missing
+from pgsluice.pipeline.copy_plan import registered
+from pgsluice.pipeline.schema_copy import read_schema
+from pgsluice.schema.match import OWN_SCHEMA
+from pgsluice.schema.renames import Renames
+from pgsluice.sinks.base import HoldsTables, Swap
+from pgsluice.source.connect import connect, source_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pgsluice.changelog.consumers import Consumers
+    from pgsluice.changelog.position import Copies, Lsn
+    from pgsluice.changelog.reader import LogReader
+    from pgsluice.pipeline.copy import CopySource
+    from pgsluice.pipeline.loop import SinkLoop
+    from pgsluice.schema.store import SchemaStore
+    from pgsluice.schema.table import TableVersion
+    from pgsluice.sinks.base import Sink
+    from pgsluice.source.snapshot.tables import CopiedTable
+    from pgsluice.state.requests import CopyRequest, Requests
+
+logger = structlog.get_logger(__name__)
+
+CLOSE_BYTES: Final = 4 << 20  # of log: what the sink's own loop may wait for
+_WAIT_SECONDS: Final = 0.05
+
+
+class Beside(Renames):
+    """The names of tables that are filled beside those they will replace."""
+
+    def version(self, version: TableVersion) -> TableVersion:
+        """A table of our own schema, by the number that a table keeps for life."""
+        return replace(version, schema=OWN_SCHEMA, name=f"anew_{version.relid}")
+
+
+BESIDE: Final = Beside()
+
+
+def beside_name(sink: str) -> str:
+    """The name under which the copy beside a sink reads the log."""
+    return f"{sink}-anew"
+
+
+def only(source: CopySource, relids: Sequence[int]) -> CopySource:
+    """The same source with some of its tables."""
+    return replace(
+        source,
+        tables=lambda conn: [table for table in source.tables(conn) if table.relation.relid in relids],
+    )
+
+
+class Keep(Protocol):
+    """Lets the sink keep which tables are left alone, with tables that are put in place."""
+
+    def __call__(
+        self, relids: tuple[int, ...], swaps: Sequence[Swap] = (), copied: Sequence[int] = ()
+    ) -> bool:
+        """False when stopped before it was kept."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What belongs to the sink's own loop."""
+
+    name: str
+    sink: Sink
+    source: CopySource | None
+    renames: Renames
+    pipeline: str  # the name under which the copy keeps its progress
+    loop_for: Callable[[Sequence[int]], SinkLoop]
+    keep: Keep
+
+
+class TablesAnew:
+    """The tables that one sink's loop leaves to a copy beside it."""
+
+    def __init__(self, owner: Owner, requests: Requests | None, store: Callable[[], SchemaStore]) -> None:
+        self._owner = owner
+        self._requests = requests  # None: nothing can be asked for
+        self._store = store
+        self._copy: SinkLoop | None = None
+        self._copying: tuple[int, ...] = ()
+        self._offered: Sequence[CopiedTable] = ()
+        self._gone: set[int] = set()  # tables of the log that the source does not publish any more
+        self.relids: tuple[int, ...] = ()  # left alone: being copied, or waiting for their turn
+        self.until: Lsn | None = None  # where both loops meet
+
+    @property
+    def possible(self) -> bool:
+        """Whether the target has tables that can be filled beside the others."""
+        return self._owner.source is not None and isinstance(self._owner.sink, HoldsTables)
+
+    def offer(self, tables: Sequence[CopiedTable]) -> None:
+        """The tables of the stream as they are now; called by another thread."""
+        self._offered = tables
+
+    def resume(self) -> None:
+        """Go on with what the last run has begun."""
+        if self.relids:
+            self._begin()
+
+    def take_requests(self) -> None:
+        """Leave tables alone that people have asked for."""
+        if self._requests is None or not self._requests.changed():
+            return
+        self._close_begun()
+        asked = [request for request in self._open() if not request.begun]
+        if asked and not self.possible:
+            logger.warning("this target holds no tables that could be copied anew", sink=self._owner.name)
+        elif asked:
+            names = {request.qualified for request in asked}
+            self._leave_alone(lambda table: table.qualified in names)
+        for request in asked:
+            self._requests.note_begun(request)
+
+    def take_newcomers(self, copies: Copies | None) -> None:
+        """Leave tables alone that have come into the stream since the sink's own copy."""
+        offered, self._offered = self._offered, ()
+        if copies is not None and copies.finished and self.possible:
+            new = {table.relation.relid for table in offered if is_missing(table, copies)} - {*self.relids}
+            if new:
+                self._leave_alone(lambda table: table.relation.relid in new)
+
+    def take_unknown(self, versions: Iterable[TableVersion], copies: Copies | None) -> bool:
+        """The same for tables of which changes are about to be applied; True if there were such."""
+        if copies is None or not copies.finished or not self.possible:
+            return False
+        new = {version.relid for version in versions} - copies.tables - {*self.relids} - self._gone
+        if not new:
+            return False
+        self._gone |= new
+        return self._leave_alone(lambda table: table.relation.relid in new)
+
+    def tend(self, position: Lsn, ahead: Lsn, reader: LogReader) -> bool:
+        """
+        Begin a copy, or look how far it is; True when its tables can be put in place at this position.
+
+        ``ahead`` is where a batch ends that the sink's own loop will apply in any case.
+        """
+        copy = self._copy
+        if copy is None:
+            if self.relids:
+                assert isinstance(self._owner.sink, HoldsTables)
+                self._owner.sink.forget(self._owner.pipeline)
+                self._begin()
+            return False
+        if copy.error is not None:
+            raise copy.error
+        if self.until is None:
+            if copy.is_streaming and _is_close(copy.facts.position, position, reader):
+                self.until = max(position, ahead, copy.facts.position)
+                copy.stop_at(self.until, exactly=True)
+            return False
+        if copy.is_alive():
+            copy.join(_WAIT_SECONDS)
+            return False
+        self.until = max(self.until, copy.facts.position)  # it may have gone on before it heard of it
+        return position >= self.until or (
+            reader.end >= self.until and reader.next(position, 1, until=self.until) is None
+        )
+
+    def put_in_place(self, consumers: Consumers) -> None:
+        """Put the tables that were copied in the place of the old ones."""
+        assert self._copy is not None
+        swaps = self._swaps(self._copy.copied_tables)
+        left = tuple(relid for relid in self.relids if relid not in self._copying)
+        if not self._owner.keep(left, swaps, self._copying):
+            return
+        names = [swap.table.qualified for swap in swaps]
+        logger.info("tables copied anew are in place", sink=self._owner.name, tables=names)
+        consumers.drop(self._copy.sink_name)
+        self._copy, self._copying, self.until, self.relids = None, (), None, left
+        if not left:
+            self._close_begun()
+
+    def stop(self) -> None:
+        """Let the copy finish its batch, and wait for it."""
+        if self._copy is not None and self._copy.ident is not None:
+            self._copy.stop()
+            self._copy.join()
+
+    def _leave_alone(self, wanted: Callable[[CopiedTable], bool]) -> bool:
+        """From here on the sink's own loop applies nothing to these tables."""
+        owner = self._owner
+        assert owner.source is not None
+        assert isinstance(owner.sink, HoldsTables)
+        with source_errors(owner.source.url, "list the tables"), connect(owner.source.url) as conn:
+            published = owner.source.tables(conn)
+            tables = [table for table in published if wanted(table) and self._may_begin(table)]
+            versions = [registered(self._store(), table, conn) for table in tables]
+            schema = read_schema(owner.name, owner.sink, owner.source, owner.renames, conn, published)
+        if schema is not None and tables:  # a table that is new here has no rows yet
+            schema.make((*schema.before, *schema.after))
+        for version in versions:
+            owner.sink.make_beside(owner.renames.version(version), BESIDE.version(version))
+        relids = (*self.relids, *(table.relation.relid for table in tables))
+        if not tables or not owner.keep(relids):
+            return False
+        self.relids = relids
+        logger.info("copying tables anew", sink=owner.name, tables=[table.qualified for table in tables])
+        return True
+
+    def _may_begin(self, table: CopiedTable) -> bool:
+        """Whether the target wants a table, and it is not being copied: what is beside it stays then."""
+        relation = table.relation
+        assert self._owner.source is not None
+        return relation.relid not in self.relids and self._owner.source.wanted(relation.schema, relation.name)
+
+    def _begin(self) -> None:
+        self._copying = self.relids
+        self._copy = self._owner.loop_for(self.relids)
+        self._copy.open()
+        self._copy.start()
+
+    def _swaps(self, copied: set[int]) -> list[Swap]:
+        """The tables that were copied, in their newest version."""
+        newest = {v.relid: v for v in self._store().versions() if v.relid in copied}
+        owner = self._owner
+        return [Swap(owner.renames.version(v), BESIDE.version(v), owner.pipeline) for v in newest.values()]
+
+    def _open(self) -> list[CopyRequest]:
+        found = self._requests.open() if self._requests is not None else ()
+        return [request for request in found if request.sink == self._owner.name]
+
+    def _close_begun(self) -> None:
+        """Requests that are begun and not in the progress any more are done."""
+        for request in self._open() if not self.relids else ():
+            if request.begun and self._requests is not None:
+                self._requests.done(request)
+
+
+def _is_close(copied: Lsn, position: Lsn, reader: LogReader) -> bool:
+    """Whether what the copy lacks is little."""
+    if copied >= position:
+        return True
+    rest = reader.next(copied, CLOSE_BYTES, until=position)
+    return rest is None or reader.next(rest.end, 1, until=position) is None

@@ -1,0 +1,299 @@
+"""
+Copying the tables of a source into one sink, before its stream begins.
+
+All tables are copied at one point of the stream, and the stream goes on from there: nothing is missing and
+nothing comes twice. Ranges are batches like others, and what is copied is in the sink's own progress: after
+a crash the tables that were finished stay as they are. The snapshot is gone then, so the others are copied at
+a new point; the stream begins at the first one, and changes that a later copy has already are left out of it
+(:class:`~pgsluice.changelog.position.Copies`). A table that was copied in part is gone on with: its other
+pages are copied at the new point, and rows that were touched between the two are copied again by their keys,
+which the log has. Without a key, without a log, or when its rows are elsewhere now (TRUNCATE, VACUUM FULL),
+it is emptied and begun again.
+
+A table that is rewritten meanwhile (TRUNCATE, VACUUM FULL, ALTER) is set aside until all others are copied,
+and then has a point for itself: one that is truncated again and again holds up nobody else.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pgsluice.changelog.position import Copies, Lsn, Progress
+from pgsluice.errors import TableRewrittenError, TargetError, WrongSystemError
+from pgsluice.pipeline.batch import LogBatch, LogStep
+from pgsluice.pipeline.copy_plan import CopyPlan, CopyStep, after
+from pgsluice.pipeline.copy_report import CopyReport
+from pgsluice.pipeline.policy import after_error, with_patience
+from pgsluice.pipeline.schema_copy import read_schema
+from pgsluice.pipeline.session import error_of_task
+from pgsluice.source.connect import connect, source_errors
+from pgsluice.source.snapshot.point import hold_point
+from pgsluice.source.snapshot.tables import rewritten_tables
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from pgsluice.modifiers.chain import Chain
+    from pgsluice.pipeline.copy_plan import CopyBatch
+    from pgsluice.pipeline.loop import LoopFacts
+    from pgsluice.pipeline.touched import TouchedKeys
+    from pgsluice.postgres.session import Connection
+    from pgsluice.schema.renames import Renames
+    from pgsluice.schema.store import SchemaStore
+    from pgsluice.sinks.base import Sink
+    from pgsluice.source.snapshot.point import Point
+    from pgsluice.source.snapshot.tables import CopiedTable
+
+logger = structlog.get_logger(__name__)
+
+_REWRITTEN_BACKOFF: Final = 2  # steps
+SMALL_BYTES: Final = 8 << 20  # up to it the driver copies alone: not worth starting Spark for
+
+
+@dataclass(frozen=True, slots=True)
+class CopySource:
+    """Where tables are copied from."""
+
+    url: str
+    tables: Callable[[Connection], list[CopiedTable]]  # what there is, at the point of a connection
+    wanted: Callable[[str, str], bool]
+    definitions: Callable[[Connection], list[int]]  # further tables, of which only the definition is wanted
+
+
+class TableCopy:
+    """The copy of all tables into one sink."""
+
+    def __init__(
+        self,
+        name: str,
+        sink: Sink,
+        source: CopySource,
+        *,
+        store: SchemaStore,
+        chain: Chain,
+        renames: Renames,
+        spark: Callable[[], SparkSession],
+        scratch: Path,
+        stopping: threading.Event,
+        facts: LoopFacts,
+        touched: TouchedKeys | None = None,
+    ) -> None:
+        self._name = name
+        self._sink = sink
+        self._source = source
+        self._store = store
+        self._chain = chain
+        self._renames = renames
+        self._spark = spark
+        self._scratch = scratch
+        self._stopping = stopping
+        self._facts = facts  # where others see how far it is
+        self._plan = CopyPlan(source.url, store, touched)
+        self._report = CopyReport(scratch, name)
+        self._token: str | None = None
+        self._restless: dict[int, None] = {}  # tables that were rewritten while they were copied, in order
+
+    def run(self, token: str | None) -> str | None:
+        """Copy what ``token`` does not have; the token after it, or None when stopped before the end."""
+        self._token = token
+        for attempt in count():
+            try:
+                if self._copy_at_a_new_point():
+                    return self._token
+            except Exception as exc:
+                error = error_of_task(exc) or exc
+                # That a table was rewritten is no trouble of a server, which would want to be left alone.
+                rewritten = isinstance(error, TableRewrittenError)
+                retry = after_error(error, min(attempt, _REWRITTEN_BACKOFF) if rewritten else attempt)
+                if retry is None:
+                    raise error from exc
+                logger.warning("copy broke off, going on at a new point", sink=self._name, reason=str(error))
+                self._stopping.wait(retry.seconds)
+            if self._stopping.is_set():
+                return None
+        return None
+
+    def _copy_at_a_new_point(self) -> bool:
+        with hold_point(self._source.url) as point:
+            before = self._progress(point)
+            assert before.copies is not None
+            published = self._wanted(self._source.tables(point.conn))
+            self._renames.require_distinct(
+                (table.relation.schema, table.relation.name) for table in published
+            )
+            missing = self._missing(published, before.copies)
+            tables = self._next_ones(missing)
+            logger.info(
+                "copying tables",
+                sink=self._name,
+                tables=len(tables),
+                bytes=sum(table.bytes for table in tables),
+                position=str(point.lsn),
+            )
+            to_empty = self._to_empty(tables, before.copies)
+            batches = list(self._plan.batches(tables, point, before.copies, to_empty))
+            self._report.begin(str(point.lsn), batches)
+            are_last = len(tables) == len(missing)
+            with self._noting_rewritten(tables), self._schema(point, published, are_last=are_last):
+                if not self._apply_all(batches, before, point.lsn) or not are_last:
+                    return False
+        return self._finish(before, point.lsn, [table.relation.relid for table in tables])
+
+    def _next_ones(self, missing: Sequence[CopiedTable]) -> list[CopiedTable]:
+        """The tables to copy at this point: all that are calm, or else one of the others."""
+        calm = [table for table in missing if table.relation.relid not in self._restless]
+        if calm or not missing:
+            return calm
+        turns = list(self._restless)
+        return [min(missing, key=lambda table: turns.index(table.relation.relid))]
+
+    @contextmanager
+    def _noting_rewritten(self, tables: Sequence[CopiedTable]) -> Iterator[None]:
+        """Set tables aside that turn out to have been rewritten since the point."""
+        try:
+            yield
+        except Exception as exc:
+            if isinstance(error_of_task(exc) or exc, TableRewrittenError):
+                with source_errors(self._source.url, "list the tables"), connect(self._source.url) as conn:
+                    for relid in rewritten_tables(conn, tables):
+                        self._restless.pop(relid, None)
+                        self._restless[relid] = None  # the others have their turn first
+            raise
+
+    @contextmanager
+    def _schema(self, point: Point, published: Sequence[CopiedTable], *, are_last: bool) -> Iterator[None]:
+        """Around the copy of rows: what they need before it, and what is better made after the last."""
+        schema = read_schema(
+            self._name, self._sink, self._source, self._renames, point.conn, published, point.snapshot
+        )
+        if schema is None:
+            yield
+            return
+        schema.make(schema.before)
+        yield
+        if are_last and not self._stopping.is_set():
+            schema.make(schema.after)
+            schema.set_sequences(point.conn)
+
+    def is_needed(self, copies: Copies | None) -> bool:
+        """Whether there are tables that a sink should hold and does not."""
+        if copies is None or not copies.finished:
+            return True
+        with source_errors(self._source.url, "list the tables"), connect(self._source.url) as conn:
+            return bool(self._missing(self._wanted(self._source.tables(conn)), copies))
+
+    def _wanted(self, published: Sequence[CopiedTable]) -> list[CopiedTable]:
+        wanted = self._source.wanted
+        return [table for table in published if wanted(table.relation.schema, table.relation.name)]
+
+    def _missing(self, published: Sequence[CopiedTable], copies: Copies) -> list[CopiedTable]:
+        return [table for table in published if is_missing(table, copies)]
+
+    def _to_empty(self, tables: Sequence[CopiedTable], copies: Copies) -> set[int]:
+        """
+        Tables whose rows of before have to go: copied in part or before, or another one of that name.
+
+        Once a sink streams, also changes of a table that joined meanwhile: the copy has them, too.
+        """
+        held = copies.tables | set(copies.begun)
+        names = {
+            version.qualified
+            for version in self._store.versions()
+            if copies.finished or version.relid in held
+        }
+        again = {table.relation.relid for table in tables if table.qualified in names}
+        back = copies.tables & {table.relation.relid for table in tables}
+        return again | back | set(copies.begun)
+
+    def _progress(self, point: Point) -> Progress:
+        """What the sink holds, or what it will hold once its first table is copied at this point."""
+        if self._token is None:
+            return Progress(point.server.system_id, point.server.timeline, point.lsn, Copies())
+        progress = Progress.decode(self._token)
+        if progress.copies is None:
+            progress = replace(progress, copies=Copies())
+        if progress.system_id != point.server.system_id:
+            raise WrongSystemError(
+                f"target {self._name!r} holds tables of system {progress.system_id}, "
+                f"the source is {point.server.system_id}",
+                remedy="Use another target, or empty this one and copy the data again",
+            )
+        return progress
+
+    def _apply_all(self, batches: Sequence[CopyBatch], before: Progress, lsn: Lsn) -> bool:
+        """Apply the batches, each read while the one before it is written."""
+        assert before.copies is not None
+        small = sum(part.bytes for batch in batches for part in batch.parts) <= SMALL_BYTES
+        steps = [
+            CopyStep(
+                batch.parts,
+                {number: self._renames.version(version) for number, version in batch.versions.items()},
+                self._chain,
+                self._spark,
+                self._scratch,
+                small=small and not self._chain,
+            )
+            for batch in batches
+        ]
+        takes_ranges = getattr(self._sink, "takes_ranges", False) and not self._chain
+        takes_chunks = getattr(self._sink, "takes_chunks", False) and not takes_ranges
+        with ThreadPoolExecutor(1, thread_name_prefix="copy-ahead") as workers:
+            try:
+                for number, (batch, step) in enumerate(zip(batches, steps, strict=True)):
+                    if self._stopping.is_set():
+                        return False
+                    if takes_chunks:
+                        for ahead in steps[number : number + 2]:
+                            ahead.make_ready(workers)
+                    self._facts.copying = self._report.facts
+                    copies = after(before.copies, lsn, batch)
+                    if not self._apply(replace(before, copies=copies).encode(), step):
+                        return False
+                    self._report.applied(batch, step.rows)
+                    self._facts.batches += 1
+            finally:
+                for step in steps:
+                    step.discard()
+        return True
+
+    def _finish(self, before: Progress, lsn: Lsn, relids: Sequence[int]) -> bool:
+        """Say in the sink's progress that everything is copied."""
+        assert before.copies is not None
+        copies = replace(before.copies.with_copied(lsn, relids), begun=(), partly={}, finished=True)
+        if not self._apply(replace(before, copies=copies).encode()):
+            return False
+        self._report.finish()
+        rows = sum(table.rows for table in self._report.facts.tables)
+        logger.info("tables copied", sink=self._name, tables=len(relids), rows=rows)
+        return True
+
+    def _apply(self, end: str, *steps: LogStep) -> bool:
+        """Apply a batch; a target that is away is waited for while the snapshot is held."""
+        batch = LogBatch(self._token, end, steps)
+        if not with_patience(
+            lambda: self._sink.apply(batch), self._stopping, self._note_retry, only=TargetError
+        ):
+            return False
+        self._facts.retrying = ""
+        self._token = end
+        return True
+
+    def _note_retry(self, exc: Exception) -> None:
+        self._facts.retrying = str(exc)
+        logger.warning("batch could not be copied, trying again", sink=self._name, reason=str(exc))
+
+
+def is_missing(table: CopiedTable, copies: Copies) -> bool:
+    """Whether a sink does not hold a table, or not since it came back into the stream."""
+    point = copies.point_of(table.relation.relid)
+    return point is None or (table.joined is not None and point < table.joined)

@@ -1,0 +1,76 @@
+"""The source's schema for a target that takes one: what rows need first, and what is made after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from pgsluice.sinks.base import TakesSchema
+from pgsluice.source.snapshot.schema_dump import dump_schema
+from pgsluice.source.snapshot.tables import owned_sequences, sequence_values, tables_besides
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgsluice.pipeline.copy import CopySource
+    from pgsluice.postgres.session import Connection
+    from pgsluice.schema.renames import Renames
+    from pgsluice.schema.statements import SchemaStatement
+    from pgsluice.sinks.base import Sink
+    from pgsluice.source.snapshot.tables import CopiedTable
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCopy:
+    """The schema of some tables, under the names of the target."""
+
+    sink: TakesSchema
+    renames: Renames
+    before: Sequence[SchemaStatement]
+    after: Sequence[SchemaStatement]
+
+    def make(self, statements: Sequence[SchemaStatement]) -> None:
+        """Make what is not there yet."""
+        self.sink.make_objects(self.renames.statements(statements))
+
+    def set_sequences(self, conn: Connection) -> None:
+        """Bring the target's sequences to where the source's are."""
+        values = sequence_values(conn)
+        self.sink.set_sequences({self.renames.table(name): value for name, value in values.items()})
+
+
+def read_schema(
+    name: str,
+    sink: Sink,
+    source: CopySource,
+    renames: Renames,
+    conn: Connection,
+    tables: Sequence[CopiedTable],
+    snapshot: str | None = None,
+) -> SchemaCopy | None:
+    """The schema at a snapshot, or of now; None for a target that takes none, or when it can't be had."""
+    if not isinstance(sink, TakesSchema) or sink.schema_options is None:
+        return None
+    kept = [*(table.relation.relid for table in tables), *source.definitions(conn)]
+    dump = dump_schema(
+        source.url,
+        snapshot,
+        conn.info.server_version,
+        without=tables_besides(conn, kept),
+        owners=sink.schema_options.owners,
+        privileges=sink.schema_options.privileges,
+        quoted=bool(renames),
+    )
+    if dump is None:
+        logger.warning(
+            "no pg_dump of the source's version: tables are made with columns and key alone",
+            sink=name,
+            version=conn.info.server_version // 10000,
+        )
+        return None
+    named = renames.with_owned(owned_sequences(conn)) if renames else renames
+    return SchemaCopy(sink, named, dump.before, dump.after)

@@ -1,0 +1,109 @@
+"""
+What tables are called in a target, where that is not what they are called in the source.
+
+A table of its own (``public.orders: sales.orders``) wins over its schema (``public: sales``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from pgsluice.errors import ConfigError
+from pgsluice.schema.match import TablePattern
+from pgsluice.schema.statements import SchemaStatement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pgsluice.schema.table import TableVersion
+
+TableName = tuple[str, str]
+"""Schema and name."""
+
+_QUOTED: Final = r'"((?:[^"]|"")+)"'
+_QUALIFIED: Final = re.compile(rf"{_QUOTED}\.{_QUOTED}")
+_SCHEMA: Final = re.compile(rf"\bSCHEMA {_QUOTED}")
+
+
+@dataclass(frozen=True, slots=True)
+class Renames:
+    """Other names for schemas and tables; everything else keeps its own."""
+
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[TableName, TableName] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, schemas: Mapping[str, str], tables: Mapping[str, str]) -> Renames:
+        """Read names of tables as people write them."""
+        return cls(
+            dict(schemas), {table_name(source): table_name(target) for source, target in tables.items()}
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.schemas or self.tables)
+
+    def table(self, name: TableName) -> TableName:
+        """The name in the target."""
+        return self.tables.get(name) or (self.schemas.get(name[0], name[0]), name[1])
+
+    def with_owned(self, sequences: Mapping[TableName, TableName]) -> Renames:
+        """The same with sequences, by the table that owns them: they must be in its schema."""
+        moved = {
+            sequence: (self.table(owner)[0], sequence[1])
+            for sequence, owner in sequences.items()
+            if owner in self.tables
+        }
+        return replace(self, tables={**self.tables, **moved})
+
+    def version(self, version: TableVersion) -> TableVersion:
+        """A table version under its name in the target."""
+        schema, name = self.table((version.schema, version.name))
+        return replace(version, schema=schema, name=name)
+
+    def require_distinct(self, names: Iterable[TableName]) -> None:
+        """Raise when two tables of the source would be one in the target."""
+        tables = list(names)
+        taken = Counter(self.table(name) for name in tables)
+        for target, count in taken.items():
+            if count > 1:
+                both = [".".join(name) for name in tables if self.table(name) == target]
+                raise ConfigError(
+                    f"{' and '.join(both)} would both be {'.'.join(target)} in the target",
+                    remedy="Give one of them another name under tables of the target",
+                )
+
+    def statements(self, statements: Iterable[SchemaStatement]) -> tuple[SchemaStatement, ...]:
+        """Statements in which all identifiers are quoted, with the names of the target."""
+        wanted = {*self.schemas.values(), *(schema for schema, _ in self.tables.values())}
+        made = [
+            SchemaStatement("SCHEMA", schema, f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)}")
+            for schema in sorted(wanted)
+        ]
+        return (*made, *(replace(each, sql=self._sql(each.sql)) for each in statements))
+
+    def _sql(self, text: str) -> str:
+        text = _QUALIFIED.sub(
+            lambda found: ".".join(map(_quoted, self.table((_bare(found[1]), _bare(found[2]))))), text
+        )
+        return _SCHEMA.sub(
+            lambda found: f"SCHEMA {_quoted(self.schemas.get(_bare(found[1]), _bare(found[1])))}", text
+        )
+
+
+def table_name(text: str) -> TableName:
+    """Read the name of one table, as people write it."""
+    pattern = TablePattern.parse(text)
+    if pattern.schema is None or pattern.table is None:
+        raise ConfigError(f"{text!r} is not the name of one table", remedy="Write schema.table, without *")
+    return pattern.schema, pattern.table
+
+
+def _bare(quoted: str) -> str:
+    return quoted.replace('""', '"')
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

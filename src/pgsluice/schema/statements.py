@@ -1,0 +1,35 @@
+"""A schema as a list of statements, each with what it makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+_LESSER: Final = (
+    "ACL",
+    "COMMENT",
+    "DEFAULT ACL",
+    "FK CONSTRAINT",
+    "FUNCTION",
+    "MATERIALIZED VIEW",
+    "POLICY",
+    "PROCEDURE",
+    "ROW SECURITY",
+    "RULE",
+    "TRIGGER",
+    "VIEW",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStatement:
+    """What makes one object."""
+
+    kind: str  # as pg_dump names it: TABLE, INDEX, FK CONSTRAINT, …
+    name: str  # for people
+    sql: str
+
+    @property
+    def carries_rows(self) -> bool:
+        """Whether tables can't take their rows without it."""
+        return self.kind not in _LESSER

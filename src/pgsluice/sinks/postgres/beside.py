@@ -1,0 +1,43 @@
+"""
+Tables that are filled beside those they will replace.
+
+The new rows are put into the old table, which so keeps its indexes, rights, and what refers to it. They are
+deleted and not truncated: readers go on seeing the old ones until the new ones are there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg import sql
+
+from pgsluice.sinks.postgres.names import identifier, listed
+
+if TYPE_CHECKING:
+    from pgsluice.postgres.session import Connection
+    from pgsluice.schema.table import TableVersion
+    from pgsluice.sinks.postgres.target import TargetTable
+
+
+def make_beside(conn: Connection, table: TargetTable, beside: TableVersion) -> None:
+    """Make an empty table with the columns of another one, and a key to find its rows by."""
+    name = identifier(beside.schema, beside.name)
+    conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name), ())
+    like = sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING GENERATED INCLUDING STORAGE)")
+    conn.execute(like.format(name, table.name), ())
+    if table.key:
+        key = listed([column.identifier for column in table.key])
+        conn.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(name, key), ())
+
+
+def swap(conn: Connection, table: TargetTable, beside: TargetTable) -> None:
+    """Put the rows of the table beside in the place of the old ones, and drop it."""
+    names = listed([column.identifier for column in table.columns])
+    conn.execute(sql.SQL("DELETE FROM {}").format(table.rows), ())
+    conn.execute(
+        sql.SQL("INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM {}").format(
+            table.name, names, names, beside.name
+        ),
+        (),
+    )
+    conn.execute(sql.SQL("DROP TABLE {}").format(beside.name), ())

@@ -1,0 +1,61 @@
+"""The options of the PostgreSQL sink, and its entry in the registry; cheap to import."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from pgsluice.sinks.base import SinkKind
+from pgsluice.units import Duration, PositiveSize  # noqa: TC001 - pydantic reads the annotations
+
+if TYPE_CHECKING:
+    from pgsluice.sinks.postgres.sink import PostgresSink
+
+FOLD_BYTES: Final = 64 * 1024 * 1024
+"""Some hundred thousand rows: enough for one merge to be worth its statements, and the driver's bound."""
+
+OnConflict = Literal["error", "update", "nothing"]
+
+
+class PostgresConfig(BaseModel):
+    """Options of the PostgreSQL sink."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: SecretStr = Field(description="How to connect to the target: anything that libpq takes")
+    schema_copy: Literal["create", "leave"] = Field(
+        "create",
+        description="Before the first copy: create what the source has and the target lacks (types, tables, "
+        "then indexes, constraints, views, triggers), or leave the schema to others",
+    )
+    owners: bool = Field(False, description="Objects keep their owners, which must be roles of the target")
+    privileges: bool = Field(False, description="Objects keep their grants")
+    on_conflict: OnConflict = Field(
+        "error",
+        description="An INSERT whose key is in the target already, which happens only when others write "
+        "there: stop with an error, replace the row, or leave it as it is",
+    )
+    lock_timeout: Duration = Field(
+        30.0, description="How long to wait for a lock of the target before the batch is tried again"
+    )
+    fold_bytes: PositiveSize = Field(
+        FOLD_BYTES, description="How many rows are gathered on the driver before they are written"
+    )
+
+
+def _build(config: PostgresConfig) -> PostgresSink:
+    from pgsluice.sinks.postgres.sink import PostgresSink
+
+    return PostgresSink(config)
+
+
+KIND: Final = SinkKind(
+    name="postgres",
+    summary="tables in another PostgreSQL database",
+    form="tables",
+    guarantee="exactly once",
+    config=PostgresConfig,
+    build=_build,
+    example="postgres:\n  url: postgresql://replica@db2/shop\n",
+)

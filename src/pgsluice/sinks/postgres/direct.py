@@ -1,0 +1,117 @@
+"""
+Copied tables by the shortest way: what the source's COPY prints is what the target's COPY reads.
+
+Ranges go at the same time, in tasks, each in a transaction of its own with a mark that says so. A task that
+runs twice finds the mark of its first run. The marks go with the progress of the batch; those of a copy that
+was broken off tell which tables hold rows of it, and these are emptied before they are copied again.
+"""
+
+# ruff: noqa: S608 - the tables of ours that are named in statements are constants
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+
+from pgsluice.errors import TargetFencedError
+from pgsluice.sinks.postgres.connection import address, open_target, stand_aside
+from pgsluice.sinks.postgres.failures import translated
+from pgsluice.sinks.postgres.names import copy_into
+from pgsluice.sinks.postgres.progress import PROGRESS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pgsluice.postgres.session import Connection
+    from pgsluice.sinks.base import RawRange
+    from pgsluice.sinks.postgres.config import PostgresConfig
+    from pgsluice.sinks.postgres.progress import ProgressRow
+    from pgsluice.sinks.postgres.target import TargetTable
+
+MARKS: Final = "pgsluice.copied_range"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTask:
+    """Copies one range. Plain data, which is sent to a task."""
+
+    config: PostgresConfig
+    pipeline: str
+    epoch: int
+    tables: Mapping[int, TargetTable]  # by version
+
+    def __call__(self, part: RawRange) -> int:
+        """Copy, unless it was copied; gives the rows."""
+        table = self.tables[part.relation]
+        try:
+            with open_target(self.config) as conn:
+                stand_aside(conn)
+                with conn.transaction():
+                    return self._copy(conn, part, table) if self._mark(conn, part, table) else 0
+        except psycopg.Error as error:
+            raise translated(error, address(self.config), table.version) from error
+
+    def _mark(self, conn: Connection, part: RawRange, table: TargetTable) -> bool:
+        """Mark the range as copied; False if it is. A newer run waits until this transaction is over."""
+        owner = conn.execute(
+            f"SELECT FROM {PROGRESS} WHERE pipeline = %s AND epoch = %s FOR SHARE",
+            (self.pipeline, self.epoch),
+        )
+        if owner.rowcount != 1:
+            raise TargetFencedError(f"another run of the pipeline {self.pipeline} has begun to copy")
+        marked = conn.execute(
+            f"INSERT INTO {MARKS} (pipeline, range, relation) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+            (self.pipeline, part.name, table.version.qualified),
+        )
+        return marked.rowcount == 1
+
+    def _copy(self, conn: Connection, part: RawRange, table: TargetTable) -> int:
+        with conn.cursor() as cursor:
+            with cursor.copy(
+                copy_into(conn, table.name, [column.identifier for column in table.columns])
+            ) as copy:
+                for piece in part.lines([column.index for column in table.columns]):
+                    copy.write(piece)
+            return cursor.rowcount
+
+
+def make_room(
+    conn: Connection, progress: ProgressRow, ranges: Sequence[RawRange], tables: Mapping[int, TargetTable]
+) -> None:
+    """Empty the tables whose copy begins here, where rows of a copy that was broken off are left."""
+    conn.execute(
+        f"CREATE TABLE IF NOT EXISTS {MARKS} (pipeline text, range text, relation text NOT NULL, "
+        "PRIMARY KEY (pipeline, range))"
+    )
+    for part in ranges:
+        if part.begins:
+            of_this_copy = [other.name for other in ranges if other.relation == part.relation]
+            _make_room_for(conn, progress, part, tables[part.relation], of_this_copy)
+
+
+def _make_room_for(
+    conn: Connection, progress: ProgressRow, part: RawRange, table: TargetTable, of_this_copy: list[str]
+) -> None:
+    where = "pipeline = %s AND relation = %s AND range = ANY (%s)"
+    about = (progress.pipeline, table.version.qualified, of_this_copy)
+    if conn.execute(f"SELECT FROM {MARKS} WHERE {where} LIMIT 1", about).rowcount:
+        return  # this very batch, tried again
+    left = conn.execute(f"DELETE FROM {MARKS} WHERE pipeline = %s AND relation = %s", about[:2]).rowcount
+    if part.empties or left:
+        conn.execute(table.emptying, ())
+
+
+def forget_all_marks(conn: Connection, progress: ProgressRow) -> None:
+    """Remove what copies have left that were broken off and gone on with in another way."""
+    if conn.execute("SELECT FROM pg_catalog.pg_class WHERE oid = to_regclass(%s)", (MARKS,)).rowcount:
+        conn.execute(f"DELETE FROM {MARKS} WHERE pipeline = %s", (progress.pipeline,))
+
+
+def forget_marks(conn: Connection, progress: ProgressRow, tables: Mapping[int, TargetTable]) -> None:
+    """Remove the marks of a batch whose progress is kept."""
+    names = [table.version.qualified for table in tables.values()]
+    conn.execute(
+        f"DELETE FROM {MARKS} WHERE pipeline = %s AND relation = ANY (%s)", (progress.pipeline, names)
+    )

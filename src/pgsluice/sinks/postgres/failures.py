@@ -1,0 +1,91 @@
+"""What the target's errors mean to a pipeline: which can be tried again, and what to tell people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+from psycopg import errors as pg
+
+from pgsluice.errors import TargetError, TargetSchemaError, TargetUnavailableError
+
+if TYPE_CHECKING:
+    from pgsluice.schema.table import TableVersion
+
+# What gets better by itself, or when somebody has acted: the batch is tried again, the log takes the stream.
+_TRANSIENT: Final = (
+    pg.AdminShutdown,
+    pg.CannotConnectNow,
+    pg.CrashShutdown,
+    pg.DeadlockDetected,
+    pg.DiskFull,
+    pg.IdleInTransactionSessionTimeout,
+    pg.InsufficientResources,
+    pg.LockNotAvailable,
+    pg.OutOfMemory,
+    pg.QueryCanceled,
+    pg.ReadOnlySqlTransaction,
+    pg.SerializationFailure,
+    pg.TooManyConnections,
+)
+
+
+_MISFITS: Final = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError)
+
+
+def translated(error: psycopg.Error, where: str, version: TableVersion | None) -> TargetError:
+    """
+    The error of ours for one of the target's; ``version`` is the table that was being written.
+
+    The server's details quote values of rows: they are never shown.
+    """
+    said = error.diag.message_primary or " ".join(str(error).split())
+    table = version.qualified if version is not None else None
+    at = f" while {table} was being written" if table else ""
+    if isinstance(error, _TRANSIENT) or (
+        isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+    ):
+        return TargetUnavailableError(f"{where} can't take the batch now{at}: {said}", table=table)
+    if isinstance(error, pg.InsufficientPrivilege):
+        return TargetError(
+            f"the role of the target may not write{f' {table}' if table else ''}: {said}",
+            remedy="Grant it the right, or connect as the owner of the tables",
+            table=table,
+        )
+    if isinstance(error, pg.UniqueViolation):
+        return TargetError(
+            f"{table} has a row already that the source has just made, by {error.diag.constraint_name}",
+            remedy="Somebody else writes to the target: remove those rows, or set on_conflict",
+            table=table,
+            constraint=error.diag.constraint_name,
+        )
+    if version is not None and isinstance(error, _MISFITS):
+        return _misfit(error, version)
+    return TargetError(f"{where} refused a statement{at}: {_without_values(said)}", table=table)
+
+
+def _misfit(error: psycopg.Error, version: TableVersion) -> TargetSchemaError:
+    column = error.diag.column_name or _column_of_copy(error.diag.context, version)
+    what = f"the column {column!r} of {version.qualified}" if column else version.qualified
+    rule = f" ({error.diag.constraint_name})" if error.diag.constraint_name else ""
+    return TargetSchemaError(
+        f"the target refuses a value of {what}{rule}: {_without_values(error.diag.message_primary or '')}",
+        remedy="Make the target's table as the source's is, then start again",
+        table=version.qualified,
+        column=column,
+    )
+
+
+def _column_of_copy(context: str | None, version: TableVersion) -> str | None:
+    """COPY names the column in its context: ``COPY items, line 1, column price: "…"``."""
+    for line in (context or "").splitlines():
+        if line.startswith("COPY "):
+            for column in version.columns:
+                if f", column {column.name}:" in line or line.endswith(f", column {column.name}"):
+                    return column.name
+    return None
+
+
+def _without_values(text: str) -> str:
+    """The beginning of the server's words, up to where they quote a value."""
+    return text.split('"', maxsplit=1)[0].split(":", maxsplit=1)[0].rstrip()

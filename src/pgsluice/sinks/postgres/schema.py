@@ -1,0 +1,79 @@
+"""Making the source's objects in the target; what is there already stays as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+import structlog
+from psycopg import errors as pg
+
+from pgsluice.errors import TargetSchemaError
+from pgsluice.sinks.postgres.older import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pgsluice.postgres.session import Connection
+    from pgsluice.schema.statements import SchemaStatement
+
+logger = structlog.get_logger(__name__)
+
+_THERE_ALREADY: Final = (
+    pg.DuplicateColumn,
+    pg.DuplicateFunction,
+    pg.DuplicateObject,
+    pg.DuplicateSchema,
+    pg.DuplicateTable,
+    pg.InvalidTableDefinition,  # a second primary key
+)
+
+
+# A sequence may run downwards.
+_SET_SEQUENCE: Final = """
+SELECT pg_catalog.setval(pg_catalog.format('%%I.%%I', s.schemaname, s.sequencename)::regclass, %s)
+  FROM pg_catalog.pg_sequences s
+ WHERE s.schemaname = %s AND s.sequencename = %s
+   AND (s.last_value IS NULL OR (%s - s.last_value) * pg_catalog.sign(s.increment_by::numeric) > 0)"""
+
+
+def make_objects(conn: Connection, statements: Sequence[SchemaStatement]) -> None:
+    """
+    Run the statements, each in a transaction of its own.
+
+    One that rows need stops the copy; another one (a view over tables that are not copied, a grant to a
+    role that is not here) is named, and left out.
+    """
+    conn.execute("SET check_function_bodies = off")  # a function may name what comes later
+    for given in statements:
+        statement = readable(given, conn.info.server_version)
+        if statement is None:
+            logger.warning(
+                "left out", kind=given.kind, name=given.name, reason="the target is too old for it"
+            )
+            continue
+        try:
+            with conn.transaction():
+                conn.execute(statement.sql.encode())
+        except _THERE_ALREADY:
+            continue
+        except psycopg.OperationalError:
+            raise
+        except psycopg.Error as error:
+            if isinstance(error, pg.WrongObjectType) and statement.kind.endswith(" ATTACH"):
+                continue  # it is a partition already
+            said = error.diag.message_primary or str(error)
+            if statement.carries_rows:
+                raise TargetSchemaError(
+                    f"the target refuses {statement.kind} {statement.name} of the source: {said}",
+                    remedy="Make it there by hand, or what it needs, and start again; or leave its table out",
+                    name=statement.name,
+                ) from error
+            logger.warning("left out", kind=statement.kind, name=statement.name, reason=said)
+    conn.execute("RESET check_function_bodies")
+
+
+def set_sequences(conn: Connection, values: Mapping[tuple[str, str], int]) -> None:
+    """Bring the target's sequences to these values, unless they are further already or not there."""
+    for (schema, name), value in values.items():
+        conn.execute(_SET_SEQUENCE, (value, schema, name, value))

@@ -1,0 +1,221 @@
+"""
+The way of a batch into a PostgreSQL database: one transaction with its rows and its progress.
+
+Chunks are gathered per table up to a bound, folded, and merged; a source transaction larger than that is
+several folds in the one transaction of the target. Triggers and foreign keys of the target are switched
+off for the session, since what they did on the source is in the stream.
+
+Unit of parallelism: one writer, the driver, fed by tasks that decode. Guarantee: exactly once.
+On replay: progress is in the same transaction, so what was applied does not come again; a batch whose
+reply was lost is recognised by its token.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+import structlog
+from pydantic import SecretStr
+
+from pgsluice.errors import TargetError
+from pgsluice.observability.failpoints import failpoint
+from pgsluice.postgres.session import database_identity
+from pgsluice.sinks.base import SchemaOptions
+from pgsluice.sinks.fold import fold, gathered
+from pgsluice.sinks.postgres.beside import make_beside, swap
+from pgsluice.sinks.postgres.config import PostgresConfig
+from pgsluice.sinks.postgres.connection import address, open_target, stand_aside
+from pgsluice.sinks.postgres.direct import CopyTask, forget_all_marks, forget_marks, make_room
+from pgsluice.sinks.postgres.failures import translated
+from pgsluice.sinks.postgres.merge import Merge
+from pgsluice.sinks.postgres.progress import ProgressRow
+from pgsluice.sinks.postgres.schema import make_objects, set_sequences
+from pgsluice.sinks.postgres.target import Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from pgsluice.postgres.session import Connection
+    from pgsluice.schema.statements import SchemaStatement
+    from pgsluice.schema.table import TableVersion
+    from pgsluice.sinks.base import Batch, DataStep, SinkContext
+    from pgsluice.sinks.postgres.config import OnConflict
+    from pgsluice.sinks.postgres.target import TargetTable
+
+logger = structlog.get_logger(__name__)
+
+
+_REPLACE: Final[Mapping[OnConflict, bool | None]] = {"error": None, "update": True, "nothing": False}
+"""Whether a row that comes replaces one of its key; None: copied rows do, for a copy may be done again."""
+
+
+class PostgresSink:
+    """
+    Writes tables to another PostgreSQL database. See the module's text for what it promises.
+
+    Args:
+        target: how to connect to it, or all options.
+    """
+
+    takes_chunks = True
+
+    def __init__(self, target: PostgresConfig | str) -> None:
+        self._config = target if isinstance(target, PostgresConfig) else PostgresConfig(url=SecretStr(target))
+        self._conn: Connection | None = None
+        self._tables: Tables
+        self._merge: Merge
+        self._progress: ProgressRow
+        self._writing: TableVersion | None = None  # for messages
+
+    def open(self, context: SinkContext) -> str | None:
+        """Connect, and take the pipeline's progress over."""
+        self.close()
+        self._progress = ProgressRow(context.pipeline)
+        try:
+            with self._transaction() as conn:
+                return self._progress.take_over(conn)
+        except BaseException:
+            self.close()
+            raise
+
+    def apply(self, batch: Batch) -> None:
+        """Write a batch and its progress in one transaction; ranges of tables in their own before it."""
+        copied = [step for step in batch.steps if self.takes_ranges and step.ranges]
+        if copied and not self._copy(batch, copied):
+            return
+        with self._transaction() as conn:
+            if self._progress.holds(batch, conn):
+                return
+            for step in batch.steps:
+                if step in copied:
+                    forget_marks(conn, self._progress, self._ready(step))
+                else:
+                    self._write_step(step)
+            if not batch.steps:  # between copies and changes, or at rest: no range is under way
+                forget_all_marks(conn, self._progress)
+            for each in batch.swaps:
+                swap(conn, self._tables.ready(each.table), self._tables.ready(each.beside))
+                ProgressRow(each.pipeline).remove(conn)
+                self._tables.forget()
+            self._progress.move(batch, conn)
+            failpoint("sink.before_commit")
+        failpoint("sink.after_commit")
+
+    def _copy(self, batch: Batch, steps: Sequence[DataStep]) -> bool:
+        """Copy ranges of tables as they are; False if the batch is there already."""
+        with self._transaction() as conn:
+            if self._progress.holds(batch, conn):
+                return False
+            for step in steps:
+                make_room(conn, self._progress, step.ranges, self._ready(step))
+        for step in steps:
+            task = CopyTask(
+                self._config, self._progress.pipeline, self._progress.epoch, dict(self._ready(step))
+            )
+            rows = step.each_range(task)
+            logger.info("ranges copied", ranges=len(rows), rows=sum(rows))
+        return True
+
+    def _ready(self, step: DataStep) -> dict[int, TargetTable]:
+        return {number: self._tables.ready(version) for number, version in step.tables.items()}
+
+    def _write_step(self, step: DataStep) -> None:
+        for runs in gathered(step.chunks(), step.tables, self._config.fold_bytes):
+            for version, rows in runs:
+                self._write(version, rows)
+
+    @property
+    def takes_ranges(self) -> bool:
+        """Whether copied tables go from COPY to COPY, which knows no conflict but an error."""
+        return self._config.on_conflict == "error"
+
+    @property
+    def schema_options(self) -> SchemaOptions | None:
+        """How the source's schema is wanted; None when it is left to others."""
+        if self._config.schema_copy == "leave":
+            return None
+        return SchemaOptions(self._config.owners, self._config.privileges)
+
+    def make_objects(self, statements: Sequence[SchemaStatement]) -> None:
+        """Make what is not there yet."""
+        with self._translating():
+            make_objects(self._conn or self._connect(), statements)
+            self._tables.forget()
+
+    def set_sequences(self, values: Mapping[tuple[str, str], int]) -> None:
+        """Bring sequences to these values."""
+        with self._translating():
+            set_sequences(self._conn or self._connect(), values)
+
+    def database(self) -> tuple[str, str] | None:
+        """What tells the target from every other database; None when its role may not know."""
+        with self._translating(), open_target(self._config) as conn:
+            return database_identity(conn)
+
+    def twin(self) -> PostgresSink:
+        """Another one for the same database; its tables are made before it comes."""
+        return PostgresSink(self._config.model_copy(update={"schema_copy": "leave"}))
+
+    def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
+        """Make an empty table like another one."""
+        with self._transaction() as conn:
+            make_beside(conn, self._tables.ready(table), beside)
+
+    def forget(self, pipeline: str) -> None:
+        """Remove the progress of another pipeline."""
+        with self._transaction() as conn:
+            ProgressRow(pipeline).remove(conn)
+
+    def close(self) -> None:
+        """Hang up."""
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            with suppress(psycopg.Error):
+                conn.close()
+
+    def _write(self, version: TableVersion, rows: pa.Table) -> None:
+        self._writing = version
+        table = self._tables.ready(version)
+        self._merge.apply(table, fold(rows, version, replace=_REPLACE[self._config.on_conflict]))
+        self._writing = None
+
+    def _connect(self) -> Connection:
+        conn = open_target(self._config)
+        if not stand_aside(conn):
+            conn.close()
+            raise TargetError(
+                f"the role of {address(self._config)} may not set session_replication_role, which keeps "
+                "triggers and foreign keys of the target from doing again what they did on the source",
+                remedy="Connect as a superuser, or from PostgreSQL 15 on: "
+                "GRANT SET ON PARAMETER session_replication_role TO <role>",
+            )
+        self._tables = Tables(conn)
+        self._merge = Merge(conn, self._config.on_conflict)
+        self._conn = conn
+        return conn
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """All or nothing; after an error the sink is ready for another try."""
+        self._writing = None
+        try:
+            with self._translating():
+                conn = self._conn or self._connect()
+                with conn.transaction():
+                    yield conn
+        except BaseException:
+            if self._conn is not None:
+                self._tables.forget()
+            raise
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            self.close()  # whatever state it was in; the next try connects again
+            raise translated(error, address(self._config), self._writing) from error

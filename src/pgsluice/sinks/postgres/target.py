@@ -1,0 +1,169 @@
+"""
+The tables of the target: made when they are missing, widened by new columns, compared with what rows need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from psycopg import sql
+
+from pgsluice.errors import TargetSchemaError
+from pgsluice.schema.type_names import display_name
+from pgsluice.sinks.postgres.names import identifier, listed, type_name
+from pgsluice.sinks.ready import ReadyTables
+
+if TYPE_CHECKING:
+    from pgsluice.postgres.session import Connection
+    from pgsluice.schema.table import Column, TableVersion
+
+_TABLE: Final = """
+SELECT c.oid, EXISTS (
+    SELECT FROM pg_catalog.pg_constraint f
+    WHERE f.contype = 'f' AND f.confrelid = c.oid AND f.conrelid <> c.oid
+), c.relkind = 'p'
+FROM pg_catalog.pg_class c
+WHERE c.relnamespace = pg_catalog.to_regnamespace(pg_catalog.quote_ident(%s)) AND c.relname = %s
+"""
+# The type's own name and no modifier: a cast to varchar(3) would cut a value off that the column refuses.
+# Its own equality too, by schema: the search path is empty, and that of an extension's type is elsewhere.
+_COLUMNS: Final = """
+SELECT a.attname, pg_catalog.format('%%I.%%I', n.nspname, t.typname), a.attgenerated <> '',
+       coalesce((
+           SELECT pg_catalog.format('OPERATOR(%%I.=)', s.nspname)
+           FROM pg_catalog.pg_operator o JOIN pg_catalog.pg_namespace s ON s.oid = o.oprnamespace
+           WHERE o.oprname = '=' AND o.oprleft = base.oid AND o.oprright = base.oid
+       ), '=')
+FROM pg_catalog.pg_attribute a
+JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+CROSS JOIN LATERAL (
+    WITH RECURSIVE under(oid, base) AS (
+        SELECT t.oid, t.typbasetype
+        UNION ALL SELECT d.oid, d.typbasetype FROM under JOIN pg_catalog.pg_type d ON d.oid = under.base
+    ) SELECT oid FROM under WHERE base = 0
+) base
+WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum
+"""
+
+
+class _Found(NamedTuple):
+    """A column as the target has it."""
+
+    type: str
+    generated: bool
+    equality: str
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """A column of a table of the target that is written."""
+
+    index: int  # among the version's columns
+    name: str
+    type: sql.SQL  # without modifier
+    equality: sql.SQL  # the operator
+
+    @property
+    def identifier(self) -> sql.Identifier:
+        """The name as SQL."""
+        return identifier(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """A table of the target, as rows of one table version are written to it."""
+
+    version: TableVersion
+    name: sql.Identifier
+    columns: tuple[TargetColumn, ...]  # those that are written: the target fills generated ones itself
+    key: tuple[TargetColumn, ...]  # the merge key
+    referenced: bool  # by a foreign key of another table, which TRUNCATE would refuse
+    partitioned: bool = False
+
+    @property
+    def rows(self) -> sql.Composed:
+        """Where its rows are: not in tables that inherit, but in partitions, if it has them."""
+        return sql.SQL("{}" if self.partitioned else "ONLY {}").format(self.name)
+
+    @property
+    def emptying(self) -> sql.Composed:
+        """The statement that removes all rows."""
+        return sql.SQL("DELETE FROM {}" if self.referenced else "TRUNCATE {}").format(self.rows)
+
+
+class Tables(ReadyTables[TargetTable]):
+    """Knows the tables of one target over one connection."""
+
+    def __init__(self, conn: Connection) -> None:
+        super().__init__(self._make_ready)
+        self._conn = conn
+
+    def _make_ready(self, version: TableVersion) -> TargetTable:
+        name = identifier(version.schema, version.name)
+        found = self._find(version)
+        if found is None:
+            self._create(version, name)
+            found = self._find(version)
+            assert found is not None
+        oid, referenced, partitioned = found
+        existing = self._columns(oid)
+        missing = [column for column in version.columns if column.name not in existing]
+        if missing:
+            self._add_columns(name, missing)
+            existing = self._columns(oid)
+        _check_dropped(version, existing)
+        columns = tuple(
+            TargetColumn(index, column.name, type_name(held.type), type_name(held.equality))
+            for index, column in enumerate(version.columns)
+            for held in [existing[column.name]]
+        )
+        return TargetTable(
+            version,
+            name,
+            tuple(column for column in columns if not existing[column.name].generated),
+            tuple(columns[index] for index in version.merge_key),
+            referenced,
+            partitioned,
+        )
+
+    def _find(self, version: TableVersion) -> tuple[int, bool, bool] | None:
+        row = self._conn.execute(_TABLE, (version.schema, version.name)).fetchone()
+        return None if row is None else (int(row[0]), bool(row[1]), bool(row[2]))
+
+    def _columns(self, oid: int) -> dict[str, _Found]:
+        """By name."""
+        return {name: _Found(*found) for name, *found in self._conn.execute(_COLUMNS, (oid,))}
+
+    def _create(self, version: TableVersion, name: sql.Identifier) -> None:
+        parts: list[sql.Composable] = [_definition(column) for column in version.columns]
+        key = [version.columns[index].name for index in version.merge_key]
+        if key:
+            parts.append(sql.SQL("PRIMARY KEY ({})").format(listed(map(identifier, key))))
+        self._conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(identifier(version.schema)), ())
+        self._conn.execute(sql.SQL("CREATE TABLE {} ({})").format(name, listed(parts)), ())
+
+    def _add_columns(self, name: sql.Identifier, columns: list[Column]) -> None:
+        added = [sql.SQL("ADD COLUMN {}").format(_definition(column)) for column in columns]
+        self._conn.execute(sql.SQL("ALTER TABLE {} {}").format(name, listed(added)), ())
+
+
+def _definition(column: Column) -> sql.Composed:
+    # A log without its source's catalog knows only the number of a type that users made.
+    kind = display_name(column.type) if column.type.schema else "text"
+    return sql.SQL("{} {}").format(identifier(column.name), type_name(kind))
+
+
+def _check_dropped(version: TableVersion, existing: dict[str, _Found]) -> None:
+    known = {column.name for column in version.columns}
+    gone = [name for name, found in existing.items() if name not in known and not found.generated]
+    if gone:
+        raise TargetSchemaError(
+            f"the target's table {version.qualified} has columns that the source's does not have: "
+            f"{', '.join(gone)}",
+            remedy="Drop or rename them in the target as in the source, then start again",
+            table=version.qualified,
+            columns=gone,
+        )

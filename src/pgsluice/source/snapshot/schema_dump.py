@@ -1,0 +1,162 @@
+"""
+The schema of the source as pg_dump writes it, at the point of the copy.
+
+Pg_dump knows every kind of object and the order they need; its plain text has a heading before each of
+them. One as new as the server is needed; without it a target makes its tables from their columns alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from psycopg.conninfo import make_conninfo
+
+from pgsluice.embedded.binaries import bundled_bin_dir
+from pgsluice.errors import SluiceError, SourceError
+from pgsluice.postgres.address import parse_url, safe_url
+from pgsluice.schema.statements import SchemaStatement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# Quoted text first: what looks like a heading inside of a comment's or a function's text is none, and would
+# let whoever wrote it run statements on the target.
+_HEADING: Final = re.compile(
+    r"""(?<![A-Za-z0-9_])[Ee]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"
+    |(?<![A-Za-z0-9_$])(?P<quote>\$(?:[A-Za-z_\x80-\U0010ffff][\w]*)?\$).*?(?P=quote)
+    |^--\n--\ Name:\ (?P<name>[^\n]*);\ Type:\ (?P<kind>[A-Z ]+);\ Schema:\ (?P<schema>[^\n]*?);
+     \ Owner:\ [^\n]*\n--\n
+    |^--[^\n]*\n""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+# The end of the dump, which has a command for psql.
+_END: Final = re.compile(
+    r"^--\n-- PostgreSQL database dump complete\n--\n\s*(\\unrestrict .*\s*)?\Z", re.MULTILINE
+)
+# Triggers and rules that would fire for rows that are replicated: what they do is in the stream already.
+_FIRES: Final = re.compile(
+    r""" ENABLE (?P<when>ALWAYS|REPLICA) (?=(?:TRIGGER|RULE) (?:"(?:[^"]|"")*"|[^\s;"]+);\s*\Z)"""
+)
+# What belongs to the source's own replication, or would act on the target by itself.
+_LEFT_OUT: Final = ("EVENT TRIGGER", "PUBLICATION", "PUBLICATION TABLE", "SUBSCRIPTION")
+_DEBIAN: Final = Path("/usr/lib/postgresql")
+_SECRETS: Final = {"password": "PGPASSWORD", "sslpassword": None}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDump:
+    """Statements to run before rows are copied, and after."""
+
+    before: tuple[SchemaStatement, ...]
+    after: tuple[SchemaStatement, ...]
+
+
+def dump_schema(
+    url: str,
+    snapshot: str | None,
+    version: int,
+    *,
+    without: Sequence[str],
+    owners: bool,
+    privileges: bool,
+    quoted: bool = False,
+) -> SchemaDump | None:
+    """
+    The schema of a database; None when no pg_dump is new enough.
+
+    Args:
+        url: of the source.
+        snapshot: an exported snapshot; None for the schema of now.
+        version: of the server, as server_version_num.
+        without: tables to leave out, as ``"schema"."name"``.
+        owners: whether objects keep their owners, who must be roles of the target.
+        privileges: whether grants are kept.
+        quoted: whether every identifier stands in quotes.
+    """
+    program = find_pg_dump(version // 10000)
+    if program is None:
+        return None
+    flags = [
+        "--schema-only",
+        *([f"--snapshot={snapshot}"] if snapshot else []),
+        "--exclude-schema=pgsluice",
+        "--no-publications",
+        "--no-subscriptions",
+        "--no-tablespaces",
+        *(f"--exclude-table={name}" for name in without),
+        *([] if owners else ["--no-owner"]),
+        *([] if privileges else ["--no-privileges"]),
+        *(["--quote-all-identifiers"] if quoted else []),
+    ]
+    before, after = (
+        tuple(statements(_run(program, url, [*flags, f"--section={section}"])))
+        for section in ("pre-data", "post-data")
+    )
+    return SchemaDump(before, after)
+
+
+@cache
+def find_pg_dump(major: int) -> Path | None:
+    """The oldest pg_dump of this machine that can read a server of that version."""
+    places = [Path(found)] if (found := shutil.which("pg_dump")) else []
+    places += sorted(_DEBIAN.glob("*/bin/pg_dump"))
+    with suppress(SluiceError):  # the wheel with the embedded server is not installed
+        places.append(bundled_bin_dir() / "pg_dump")
+    usable = [(version, place) for place in places if (version := _major(place)) >= major]
+    return min(usable)[1] if usable else None
+
+
+def statements(text: str) -> Iterator[SchemaStatement]:
+    """The objects in pg_dump's plain text."""
+    text = _END.sub("", text)
+    headings = [found for found in _HEADING.finditer(text) if found["kind"]]
+    ends = [*(heading.start() for heading in headings[1:]), len(text)]
+    for heading, end in zip(headings, ends, strict=False):  # there may be none: tables without keys
+        body = text[heading.end() : end]
+        if heading["kind"] in ("TRIGGER", "RULE"):
+            body = _FIRES.sub(lambda found: " ENABLE " if found["when"] == "ALWAYS" else " DISABLE ", body)
+        if heading["kind"] not in _LEFT_OUT and body.strip():
+            name = heading["name"] if heading["schema"] == "-" else f"{heading['schema']}.{heading['name']}"
+            yield SchemaStatement(heading["kind"], name, body.strip())
+
+
+def _run(program: Path, url: str, flags: Sequence[str]) -> str:
+    """Run pg_dump; no password is on its command line."""
+    parameters = parse_url(url)
+    environment = {**os.environ, "PGCLIENTENCODING": "UTF8"}
+    for name, variable in _SECRETS.items():
+        secret = parameters.pop(name, None)
+        if secret is not None and variable is not None:
+            environment[variable] = str(secret)
+    done = subprocess.run(
+        [str(program), f"--dbname={make_conninfo('', **parameters)}", *flags],
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if done.returncode != 0:
+        said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+        raise SourceError(
+            f"pg_dump could not read the schema of {safe_url(url)}: {said}",
+            remedy="Run it as a role that may read all tables, or make the target's tables by hand "
+            "and set schema_copy: leave",
+        )
+    return done.stdout
+
+
+def _major(program: Path) -> int:
+    try:
+        said = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=True).stdout
+        return int(said.split()[2].split(".")[0])  # pg_dump (PostgreSQL) 18.4
+    except (OSError, subprocess.CalledProcessError, ValueError, IndexError):
+        return 0

@@ -1,0 +1,386 @@
+"""The first copy: tables at one point, then the stream from there, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+from pgsluice import DuckDBSink, MemorySink, Pipeline, PostgresSink, PostgresSource
+from pgsluice.errors import TargetUnavailableError
+from pgsluice.pipeline import copy as module
+from pgsluice.pipeline import copy_plan
+from pgsluice.sinks.memory import MemoryStore
+from pgsluice.sinks.postgres import PostgresConfig
+from pgsluice.source.install import InitOptions, init
+from pgsluice.source.selection import Selection
+from pgsluice.source.snapshot import ranges
+from tests.pipeline.test_run import source_rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from pgsluice.sinks.base import Batch
+    from tests.fix_pg import Database
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    """Tables of several shapes, with rows."""
+    database.run(
+        "CREATE TABLE item (id int PRIMARY KEY, price numeric(8,2), body text, tags text[])",
+        "ALTER TABLE item ALTER body SET STORAGE EXTERNAL",
+        "INSERT INTO item SELECT g, g / 7.0, repeat(md5(g::text), g % 90), ARRAY['a', NULL, 'b,c']"
+        " FROM generate_series(1, 4000) g",
+        "CREATE TABLE line (n int, t text)",
+        "INSERT INTO line SELECT g % 5, E'tab\\tline\\n\\\\' FROM generate_series(1, 50) g",
+        "CREATE TABLE empty (id int PRIMARY KEY)",
+        'CREATE TABLE "Odd %s näme" ("select" int PRIMARY KEY, "a""b" text)',
+        "INSERT INTO \"Odd %s näme\" VALUES (1, 'x'), (2, NULL)",
+        "CREATE TABLE root (id int, day date, PRIMARY KEY (id, day)) PARTITION BY RANGE (day)",
+        "CREATE TABLE leaf1 PARTITION OF root FOR VALUES FROM ('2026-01-01') TO ('2026-07-01')",
+        "CREATE TABLE leaf2 PARTITION OF root FOR VALUES FROM ('2026-07-01') TO ('2027-01-01')",
+        "INSERT INTO root SELECT g, date '2026-01-01' + g % 300 FROM generate_series(1, 900) g",
+        "CREATE TABLE parent (id int PRIMARY KEY, v text)",
+        "CREATE TABLE child (extra int, PRIMARY KEY (id)) INHERITS (parent)",
+        "INSERT INTO parent VALUES (1, 'p')",
+        "INSERT INTO child VALUES (2, 'c', 3)",
+        "CREATE TABLE made (id int PRIMARY KEY, a int, b int GENERATED ALWAYS AS (a * 2) STORED)",
+        "INSERT INTO made (id, a) SELECT g, g FROM generate_series(1, 20) g",
+    )
+    return database
+
+
+TABLES = ("item", "line", "leaf1", "leaf2", "child")
+
+
+def pipeline(database: Database, sink: Any, tmp_path: Path, **options: Any) -> Pipeline:
+    """A pipeline that copies first."""
+    source = PostgresSource(database.url, keyless="full", init=True)
+    return Pipeline(source, sink, state_dir=tmp_path / "state", **options)
+
+
+def held(store: MemoryStore, table: str) -> list[tuple[Any, ...]]:
+    """The rows of a table in memory, as text, sorted."""
+    return sorted(store.tables[f"public.{table}"].rows, key=repr)
+
+
+def compare(database: Database, store: MemoryStore) -> int:
+    """Compare tables row by row; gives how many rows."""
+    compared = 0
+    for table in TABLES:
+        wanted = source_rows(database, table)
+        assert held(store, table) == wanted, table
+        compared += len(wanted)
+    assert held(store, "Odd %s näme") == [("1", "x"), ("2", None)]
+    assert held(store, "parent") == [("1", "p")]
+    assert held(store, "made") == sorted(((str(n), str(n)) for n in range(1, 21)), key=repr)
+    print(f"compared {compared} rows")
+    return compared
+
+
+def test_what_was_there_and_what_comes(filled: Database, tmp_path: Path) -> None:
+    """Rows of before the slot arrive once, and changes of after go on top of them."""
+    store = MemoryStore()
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    assert compare(filled, store) > 4900
+    filled.run(
+        "UPDATE item SET price = price + 1 WHERE id <= 100",
+        "UPDATE item SET id = -id WHERE id % 100 = 0",
+        "DELETE FROM item WHERE id BETWEEN 500 AND 600",
+        "DELETE FROM line WHERE ctid IN (SELECT ctid FROM line LIMIT 7)",
+        "INSERT INTO root VALUES (7777, '2026-12-31')",
+    )
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    assert compare(filled, store) > 4800
+
+
+@pytest.mark.spark
+def test_many_ranges_by_tasks(
+    filled: Database, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables cut into many ranges and several batches, read by tasks."""
+    cut_small(monkeypatch)
+    store = MemoryStore()
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    assert compare(filled, store) > 4900
+
+
+def cut_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ranges and batches, through tasks."""
+    monkeypatch.setattr(ranges.cut, "__kwdefaults__", {"start": (0, 0), "range_bytes": 64 << 10})
+    monkeypatch.setattr(copy_plan, "BATCH_BYTES", 512 << 10)
+    monkeypatch.setattr(module, "SMALL_BYTES", 0)
+
+
+def compare_databases(source: Database, target: Database) -> None:
+    """Compare tables of two databases row by row."""
+    compared = 0
+    for table in TABLES:
+        wanted = source_rows(source, table)
+        assert source_rows(target, table) == wanted, table
+        compared += len(wanted)
+    print(f"compared {compared} rows")
+
+
+class Traffic:
+    """Two writers that change everything while a block runs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._stop = threading.Event()
+        self._writers = [threading.Thread(target=self._write, args=(number,)) for number in (1, 2)]
+        self.done = 0
+
+    def __enter__(self) -> Traffic:
+        for writer in self._writers:
+            writer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for writer in self._writers:
+            writer.join()
+
+    def _write(self, number: int) -> None:
+        with self._database.connect() as conn:
+            while not self._stop.wait(0.01):
+                self.done += 1
+                key, group = self.done % 4000, self.done % 5
+                with conn.transaction():
+                    conn.execute("UPDATE item SET price = price + 1 WHERE id = %s", (key,))
+                    conn.execute("DELETE FROM item WHERE id = %s", (key + 1,))
+                    conn.execute(
+                        "INSERT INTO item VALUES (%s, 1, repeat('new', 900))",
+                        (100_000 * number + self.done,),
+                    )
+                conn.execute("INSERT INTO line VALUES (%s, 'while')", (group,))
+                chosen = "ctid = (SELECT ctid FROM line WHERE n = %s LIMIT 1)"
+                conn.execute(f"DELETE FROM line WHERE {chosen}", (group,))
+
+
+class Interrupted(MemorySink):
+    """Fails for good before its n-th batch, as a process that is killed there."""
+
+    def __init__(self, store: MemoryStore, before: int) -> None:
+        super().__init__(store)
+        self._left = before
+
+    def apply(self, batch: Batch) -> None:
+        """Apply, or fail."""
+        self._left -= 1
+        if self._left < 0:
+            raise RuntimeError("killed")
+        super().apply(batch)
+
+
+@pytest.mark.spark
+def test_broken_off_again_and_again_under_traffic(
+    filled: Database, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was copied stays, the rest is copied at new points, and in the end all is equal."""
+    cut_small(monkeypatch)
+    store = MemoryStore()
+    broken = 0
+    with Traffic(filled) as traffic:
+        for before in (1, 2, 1, 3):
+            try:
+                pipeline(filled, Interrupted(store, before), tmp_path).run(once=True)
+            except RuntimeError:
+                broken += 1
+            filled.run("VACUUM FULL item")
+    assert broken >= 3
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    assert compare(filled, store) > 3000
+    print(f"{traffic.done} transactions meanwhile, broken off {broken} times")
+    assert traffic.done > 20
+
+
+def test_a_table_that_is_rewritten_while_it_is_copied(filled: Database, tmp_path: Path) -> None:
+    """Its rows are in another file then, where the snapshot sees none: it is copied at a new point."""
+    store = MemoryStore()
+    real = ranges.CopyRange.rows
+    rewritten = []
+
+    def rewrite_first(part: ranges.CopyRange) -> Any:
+        if part.heap.name == "item" and not rewritten:
+            rewritten.append(part)
+            filled.run("ALTER TABLE item ALTER price TYPE numeric(9,2)")
+        return real(part)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ranges.CopyRange, "rows", rewrite_first)
+        pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    assert rewritten
+    assert compare(filled, store) > 4900
+
+
+def test_a_table_truncated_again_and_again_holds_up_no_other(filled: Database, tmp_path: Path) -> None:
+    """It is set aside, the others are copied once more and for good, then it has a point for itself."""
+    store = MemoryStore()
+    real = ranges.CopyRange.rows
+    read: list[str] = []
+
+    def truncate_first(part: ranges.CopyRange) -> Any:
+        read.append(part.heap.name)
+        if part.heap.name == "line" and read.count("line") < 5:
+            filled.run("TRUNCATE line", f"INSERT INTO line VALUES ({len(read)}, 'after')")
+        return real(part)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ranges.CopyRange, "rows", truncate_first)
+        pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    assert compare(filled, store) > 4900
+    assert read.count("line") == 5
+    assert read.count("item") == 2, "once beside it, once without it"
+    assert read[-3:] == ["line"] * 3
+
+
+def test_a_second_target_is_copied_and_joins(filled: Database, tmp_path: Path) -> None:
+    """The first one goes on where it was; the new one gets everything, although the log begins later."""
+    first, second = MemoryStore(), MemoryStore()
+    pipeline(filled, {"first": MemorySink(first)}, tmp_path).run(once=True)
+    filled.run("DELETE FROM item WHERE id < 50", "INSERT INTO line VALUES (99, 'between')")
+    both = {"first": MemorySink(first), "second": MemorySink(second)}
+    pipeline(filled, both, tmp_path).run(once=True)
+    filled.run("UPDATE item SET price = 0 WHERE id > 3900")
+    pipeline(filled, both, tmp_path).run(once=True)
+    assert compare(filled, first) == compare(filled, second) > 4800
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "postgres"])
+def test_into_tables_on_disk(filled: Database, target_database: Database, tmp_path: Path, kind: str) -> None:
+    """The same into a DuckDB file and into another PostgreSQL."""
+    sink = DuckDBSink(tmp_path / "t.duckdb") if kind == "duckdb" else PostgresSink(target_database.url)
+    pipeline(filled, sink, tmp_path).run(once=True)
+    filled.run("UPDATE item SET price = price + 1 WHERE id <= 100", "DELETE FROM line WHERE n = 3")
+    pipeline(filled, sink, tmp_path).run(once=True)
+    if kind == "postgres":
+        compare_databases(filled, target_database)
+        assert source_rows(target_database, "empty") == []
+        return
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        found = connection.execute("SELECT id, price, body FROM public.item ORDER BY id").fetchall()
+        assert connection.execute("SELECT count(*) FROM public.empty").fetchall() == [(0,)]
+    assert found == filled.rows("SELECT id, price, body FROM item ORDER BY id")
+
+
+def test_tables_that_join_later(filled: Database, tmp_path: Path) -> None:
+    """A table made, or made again, while a pipeline exists is copied at the next start, by its own point."""
+    store = MemoryStore()
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    filled.run(
+        "CREATE TABLE fresh (id int PRIMARY KEY, v text)",
+        "INSERT INTO fresh SELECT g, 'before' FROM generate_series(1, 30) g",
+        "DROP TABLE leaf1, leaf2, root, empty CASCADE",
+        "DROP TABLE child",
+        "CREATE TABLE child (id int PRIMARY KEY, other text)",
+        "INSERT INTO child VALUES (9, 'another table')",
+        "UPDATE item SET price = 1 WHERE id = 1",
+    )
+    for _ in range(2):  # the second finds nothing to copy
+        pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+        filled.run("UPDATE fresh SET v = 'after' WHERE id % 2 = 0", "DELETE FROM fresh WHERE id = 3")
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    for table in ("item", "fresh", "child"):
+        assert held(store, table) == source_rows(filled, table), table
+
+
+class InterruptedPostgres(PostgresSink):
+    """Fails for good after the ranges of its n-th batch, before its progress."""
+
+    def __init__(self, url: str, after: int) -> None:
+        super().__init__(url)
+        self._left = after
+
+    def _copy(self, batch: Batch, steps: Any) -> bool:
+        done = super()._copy(batch, steps)
+        self._left -= 1
+        if self._left < 0:
+            raise RuntimeError("killed")
+        return done
+
+
+@pytest.mark.spark
+def test_ranges_of_a_broken_copy_are_not_doubled(
+    filled: Database,
+    target_database: Database,
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ranges are copied in transactions of their own; what a batch without progress left is emptied."""
+    cut_small(monkeypatch)
+    for after in (0, 1, 0):
+        with pytest.raises(RuntimeError, match="killed"):
+            pipeline(filled, InterruptedPostgres(target_database.url, after), tmp_path).run(once=True)
+        filled.run("UPDATE item SET price = price + 1 WHERE id % 10 = 0", "INSERT INTO line VALUES (1, 'x')")
+    assert target_database.rows("SELECT count(*) FROM pgsluice.copied_range")[0][0] > 0
+    pipeline(filled, PostgresSink(target_database.url), tmp_path).run(once=True)
+    compare_databases(filled, target_database)
+    assert target_database.rows("SELECT count(*) FROM pgsluice.copied_range") == [(0,)]
+
+
+@pytest.mark.spark
+def test_a_range_that_is_copied_twice(
+    filled: Database,
+    target_database: Database,
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A target that is lost between ranges and progress: the batch is tried again, and no row comes twice."""
+    cut_small(monkeypatch)
+    failed = []
+
+    class LosesOnce(PostgresSink):
+        def _copy(self, batch: Batch, steps: Any) -> bool:
+            done = super()._copy(batch, steps)
+            if len(failed) < 2:
+                failed.append(batch.end)
+                raise TargetUnavailableError("gone for a moment")
+            return done
+
+    pipeline(filled, LosesOnce(target_database.url), tmp_path).run(once=True)
+    assert len(failed) == 2
+    compare_databases(filled, target_database)
+
+
+@pytest.mark.parametrize(("on_conflict", "price"), [("update", "0.14"), ("nothing", "99.00")])
+def test_copying_over_rows_of_others(
+    filled: Database, target_database: Database, tmp_path: Path, on_conflict: str, price: str
+) -> None:
+    """A row of the same key is replaced or left alone by a copy too, as asked."""
+    target_database.run(
+        "CREATE TABLE item (id int PRIMARY KEY, price numeric(8,2), body text, tags text[])",
+        "INSERT INTO item VALUES (1, 99)",
+    )
+    options = PostgresConfig.model_validate({"url": target_database.url, "on_conflict": on_conflict})
+    pipeline(filled, PostgresSink(options), tmp_path).run(once=True)
+    assert target_database.rows("SELECT price::text FROM item WHERE id = 1") == [(price,)]
+    assert target_database.rows("SELECT count(*) FROM item") == filled.rows("SELECT count(*) FROM item")
+
+
+@pytest.mark.parametrize("runs_between", [True, False])
+def test_a_table_that_leaves_and_comes_back(filled: Database, tmp_path: Path, runs_between: bool) -> None:
+    """What was written while it was away is not in the stream: it is emptied and copied again."""
+    store = MemoryStore()
+
+    def run(*patterns: str) -> None:
+        source = PostgresSource(filled.url, tables=patterns, init=True, keyless="full")
+        Pipeline(source, MemorySink(store), state_dir=tmp_path / "state").run(once=True)
+
+    run("public.*")
+    init(filled.url, InitOptions(selection=Selection(include=("public.line",), keyless="full")))
+    if runs_between:
+        run("public.line")
+    filled.run("DELETE FROM item WHERE id < 100", "UPDATE item SET price = 7 WHERE id = 200")
+    run("public.*")
+    filled.run("UPDATE item SET price = 8 WHERE id = 300")
+    run("public.*")
+    for table in ("item", "line", "child"):
+        assert held(store, table) == source_rows(filled, table), table

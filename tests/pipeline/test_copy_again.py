@@ -1,0 +1,168 @@
+"""Tables that are copied while the sink has rows under their name already: none stays, none comes twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pgsluice import MemorySink, Pipeline, PostgresSink, PostgresSource
+from pgsluice.errors import PublicationChangedError
+from pgsluice.pipeline import copy_plan
+from pgsluice.sinks.memory import MemoryStore
+from pgsluice.sinks.postgres import PostgresConfig
+from pgsluice.source.snapshot import copy_out
+from tests.pipeline.test_copy import Interrupted, InterruptedPostgres, cut_small, held
+from tests.pipeline.test_run import source_rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from pgsluice.source.snapshot.ranges import CopyRange
+    from tests.fix_pg import Database
+
+
+def run_once(database: Database, sink: Any, tmp_path: Path, **options: Any) -> None:
+    """One run that copies what is missing and then streams."""
+    source = PostgresSource(database.url, init=True, **{"keyless": "full", **options})
+    Pipeline(source, sink, state_dir=tmp_path / "state").run(once=True)
+
+
+def test_a_table_that_the_stream_brought_first(database: Database, tmp_path: Path) -> None:
+    """A table made while a run streams all tables comes by the stream; the next start does not double it."""
+    database.run("CREATE TABLE t (id int PRIMARY KEY)")
+    store = MemoryStore()
+
+    class MakesOneMeanwhile(MemorySink):
+        """Makes a table between the look at what is missing and the first changes."""
+
+        def apply(self, batch: Any) -> None:
+            super().apply(batch)
+            if made == [1]:
+                made.append(2)
+                database.run(
+                    "CREATE TABLE fresh (id int)",
+                    "ALTER TABLE fresh REPLICA IDENTITY FULL",
+                    "INSERT INTO fresh VALUES (1), (1), (2)",
+                )
+                pipeline.finish_at(where.current_lsn())
+
+    made: list[int] = []
+    run_once(database, MemorySink(store), tmp_path, all_tables=True)
+    made.append(1)
+    database.run("INSERT INTO t VALUES (1)")
+    where = PostgresSource(database.url, init=True, all_tables=True, keyless="full")
+    pipeline = Pipeline(where, MakesOneMeanwhile(store), state_dir=tmp_path / "state")
+    pipeline.run(once=True)
+    assert held(store, "fresh") == [("1",), ("1",), ("2",)]
+    run_once(database, MemorySink(store), tmp_path, all_tables=True)
+    assert held(store, "fresh") == source_rows(database, "fresh")
+
+
+def test_changes_of_a_table_that_another_one_replaced(database: Database, tmp_path: Path) -> None:
+    """What the stream still holds of a dropped table is not put among the rows of its successor."""
+    database.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'a')")
+    store = MemoryStore()
+    run_once(database, MemorySink(store), tmp_path)
+    database.run(
+        "INSERT INTO t VALUES (2, 'of the old one')",
+        "DROP TABLE t",
+        "CREATE TABLE t (id int PRIMARY KEY, v text)",
+        "INSERT INTO t VALUES (5, 'new')",
+    )
+    run_once(database, MemorySink(store), tmp_path)
+    assert held(store, "t") == source_rows(database, "t") == [("5", "new")]
+
+
+@pytest.mark.spark
+def test_a_table_that_is_replaced_in_the_middle_of_its_copy(
+    database: Database, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a copy that was broken off go, also when another table has the name by then."""
+    cut_small(monkeypatch)
+    monkeypatch.setattr(copy_plan, "BATCH_BYTES", 64 << 10)
+    database.run(
+        "CREATE TABLE t (id int, v text)",
+        "INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 3000) g",
+    )
+    store = MemoryStore()
+    with pytest.raises(RuntimeError, match="killed"):
+        run_once(database, Interrupted(store, 1), tmp_path)
+    assert len(held(store, "t")) > 100
+    database.run("DROP TABLE t", "CREATE TABLE t (id int, v text)", "INSERT INTO t VALUES (1, 'new')")
+    run_once(database, MemorySink(store), tmp_path)
+    assert held(store, "t") == [("1", "new")]
+
+
+def test_a_broken_copy_of_a_table_that_others_refer_to(
+    database: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """TRUNCATE is refused there: its rows are deleted instead, and copied again."""
+    tables = (
+        "CREATE TABLE p (id int PRIMARY KEY)",
+        "CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p)",
+    )
+    database.run(*tables, "INSERT INTO p VALUES (1)", "INSERT INTO c VALUES (1, 1)")
+    target_database.run(*tables)
+    given = PostgresConfig.model_validate({"url": target_database.url, "schema_copy": "leave"})
+    with pytest.raises(RuntimeError, match="killed"):
+        run_once(database, InterruptedPostgres(given, 0), tmp_path)  # type: ignore[arg-type]
+    run_once(database, PostgresSink(given), tmp_path)
+    for table in ("p", "c"):
+        assert source_rows(target_database, table) == source_rows(database, table), table
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["ALTER TABLE s.t DROP COLUMN v", "ALTER TABLE s.t RENAME v TO w", "ALTER SCHEMA s RENAME TO s2"],
+)
+def test_a_table_that_is_changed_while_it_is_copied(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """A name that is gone by then is looked up again at a new point."""
+    database.run(
+        "CREATE SCHEMA s", "CREATE TABLE s.t (id int PRIMARY KEY, v text)", "INSERT INTO s.t VALUES (1, 'a')"
+    )
+    real, done = copy_out._lock, []
+
+    def change_first(conn: Any, part: CopyRange) -> None:
+        if not done:
+            done.append(part)
+            database.run(change)
+        real(conn, part)
+
+    monkeypatch.setattr(copy_out, "_lock", change_first)
+    store = MemoryStore()
+    run_once(database, MemorySink(store), tmp_path, all_tables=True)
+    found = [row for table in store.tables.values() for row in table.rows]
+    assert found == ([("1",)] if "DROP" in change else [("1", "a")])
+
+
+def test_a_table_that_left_a_publication_of_the_users_and_is_back(database: Database, tmp_path: Path) -> None:
+    """Nobody saw it go: the run stops and says so, and after the next init it is copied again."""
+    database.run(
+        "CREATE TABLE t (id int PRIMARY KEY, v text)",
+        "CREATE PUBLICATION mine FOR TABLE t",
+        "INSERT INTO t VALUES (1, 'a')",
+    )
+    store = MemoryStore()
+
+    def run() -> None:
+        source = PostgresSource(database.url, publication="mine", init=True)
+        Pipeline(source, MemorySink(store), state_dir=tmp_path / "state").run(once=True)
+
+    run()
+    database.run(
+        "ALTER PUBLICATION mine DROP TABLE t",
+        "INSERT INTO t VALUES (2, 'b')",
+        "DELETE FROM t WHERE id = 1",
+        "ALTER PUBLICATION mine ADD TABLE t",
+        "INSERT INTO t VALUES (3, 'c')",
+    )
+    with pytest.raises(PublicationChangedError, match="taken off and put back"):
+        run()
+    PostgresSource(database.url, publication="mine").init("main")
+    run()
+    assert sorted(store.tables["public.t"].rows) == [("2", "b"), ("3", "c")]

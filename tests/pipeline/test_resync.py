@@ -1,0 +1,320 @@
+"""A table that is copied anew while the stream goes on."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+from pgsluice import DuckDBSink, MemorySink, Pipeline, PostgresSink, PostgresSource
+from pgsluice.changelog.consumers import Consumers
+from pgsluice.errors import ConfigError
+from pgsluice.pipeline import copy
+from pgsluice.pipeline.loop import SinkLoop
+from pgsluice.pipeline.resync import ask_for_copy
+from pgsluice.sinks.memory import MemoryStore
+from pgsluice.source.install import InitOptions, init
+from pgsluice.source.selection import Selection
+from pgsluice.state.requests import Requests
+from tests.pipeline.test_copy import Traffic, compare, cut_small, filled, pipeline
+from tests.pipeline.test_run import source_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pgsluice.sinks.base import Batch
+    from tests.fix_pg import Database
+
+__all__ = ["filled"]
+
+
+def ask(database: Database, tmp_path: Path, table: str = "item", sink: str = "target") -> None:
+    """As ``pgsluice resync`` does."""
+    ask_for_copy(database.url, "main", tmp_path / "state", [sink], ("public", table))
+
+
+def spoil(store: MemoryStore) -> None:
+    """Lose some rows of the target."""
+    rows = store.tables["public.item"]._found
+    for key in list(rows)[:500]:
+        del rows[key]
+
+
+def test_a_spoilt_table_is_whole_again(filled: Database, tmp_path: Path) -> None:
+    """Also without a single change meanwhile; nothing is left of the copy beside."""
+    store = MemoryStore()
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    spoil(store)
+    ask(filled, tmp_path)
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    print(f"{compare(filled, store)} rows compared")
+    assert list(store.progress) == ["main"]
+    assert not [name for name in store.tables if name.startswith("pgsluice.")]
+    assert not list(Requests(tmp_path / "state").open())
+    assert [each.name for each in Consumers(tmp_path / "state" / "log").all()] == ["target"]
+
+
+def test_changes_of_a_table_that_can_not_take_them(filled: Database, tmp_path: Path) -> None:
+    """What made the copy necessary does not stop the stream: the old rows are left alone until they go."""
+    store = MemoryStore()
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    spoil(store)
+    filled.run("UPDATE item SET price = 1 WHERE id <= 500")  # leaves large values out that are not there
+    with pytest.raises(Exception, match="relies on a row that is not there"):
+        pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    ask(filled, tmp_path)
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    print(f"{compare(filled, store)} rows compared")
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("kind", ["memory", "duckdb", "postgres"])
+def test_under_traffic(filled: Database, target_database: Database, tmp_path: Path, kind: str) -> None:
+    """The other tables go on; a run that is stopped in between goes on with it; all is equal in the end."""
+    store, file = MemoryStore(), tmp_path / "copy.duckdb"
+    sinks: dict[str, Any] = {
+        "memory": lambda: MemorySink(store),
+        "duckdb": lambda: DuckDBSink(file),
+        "postgres": lambda: PostgresSink(target_database.url),
+    }
+    pipeline(filled, sinks[kind](), tmp_path).run(once=True)
+    with Traffic(filled) as traffic:
+        for table in ("item", "leaf1", "item"):
+            running = pipeline(filled, sinks[kind](), tmp_path)
+            thread = threading.Thread(target=running.run)
+            thread.start()
+            ask(filled, tmp_path, table)
+            threading.Event().wait(1.5)
+            running.stop()
+            thread.join()
+    assert traffic.done > 20
+    pipeline(filled, sinks[kind](), tmp_path).run(once=True)
+    tables = ("item", "line", "leaf1", "leaf2", "child")
+    if kind == "memory":
+        print(f"{compare(filled, store)} rows compared")
+    elif kind == "postgres":
+        for table in tables:
+            assert source_rows(target_database, table) == source_rows(filled, table), table
+        assert target_database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'anew%'") == []
+        assert target_database.rows("SELECT pipeline FROM pgsluice.progress") == [("main",)]
+    else:
+        with duckdb.connect(str(file)) as conn:
+            for table in tables:
+                (count,) = filled.rows(f"SELECT count(*) FROM ONLY {table}")[0]
+                assert conn.sql(f"SELECT count(*) FROM public.{table}").fetchall() == [(count,)], table
+            assert conn.sql("SELECT pipeline FROM pgsluice.progress").fetchall() == [("main",)]
+    assert not list(Requests(tmp_path / "state").open())
+
+
+class Dying(MemorySink):
+    """Breaks at a batch of the sink's own loop that a test chooses."""
+
+    def __init__(self, store: MemoryStore, at: str, *, after: bool) -> None:
+        super().__init__(store)
+        self._at = at
+        self._after = after
+
+    def apply(self, batch: Batch) -> None:
+        """Break before or after the batch."""
+        hit = bool(batch.swaps) if self._at == "swap" else '"anew"' in batch.end and not batch.steps
+        if hit and not self._after:
+            raise RuntimeError("before it")
+        super().apply(batch)
+        if hit:
+            raise RuntimeError("after it")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at", ["begin", "swap"])
+def test_a_crash_at_the_turning_points(filled: Database, tmp_path: Path, at: str, *, after: bool) -> None:
+    """Before or after the progress that takes it up, or puts it in place: nothing lost, nothing twice."""
+    store = MemoryStore()
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    spoil(store)
+    ask(filled, tmp_path)
+    with pytest.raises(RuntimeError, match="it"):
+        pipeline(filled, Dying(store, at, after=after), tmp_path).run(once=True)
+    filled.run("UPDATE item SET price = price + 1 WHERE id % 3 = 0", "DELETE FROM item WHERE id % 50 = 0")
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    filled.run("UPDATE item SET price = price + 1 WHERE id % 3 = 0")
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    print(f"{compare(filled, store)} rows compared")
+    assert not list(Requests(tmp_path / "state").open())
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_both_loops_meet_at_one_position(filled: Database, tmp_path: Path, monkeypatch: Any) -> None:
+    """Wherever the copy is when it is told to stop, ahead or behind: each change is applied exactly once."""
+    store = MemoryStore()
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    filled.run("CREATE TABLE pair (id int PRIMARY KEY, n int)", "INSERT INTO pair VALUES (1, 0)")
+    met: list[tuple[Any, Any]] = []
+    real = SinkLoop._keep_anew  # to look at the moment of the swap
+
+    def look(loop: SinkLoop, relids: Any, swaps: Any = (), copied: Any = ()) -> bool:
+        if swaps:
+            copy = loop._anew._copy
+            assert copy is not None
+            met.append((loop.facts.position, copy.facts.position))
+        return real(loop, relids, swaps, copied)
+
+    monkeypatch.setattr(SinkLoop, "_keep_anew", look)
+    with Traffic(filled) as traffic:
+        running = pipeline(filled, MemorySink(store), tmp_path)
+        thread = threading.Thread(target=running.run)
+        thread.start()
+        for _ in range(6):
+            wanted = len(met) + 1
+            ask(filled, tmp_path)
+            for _ in range(400):
+                if len(met) >= wanted:
+                    break
+                threading.Event().wait(0.05)
+            assert len(met) >= wanted
+        running.stop()
+        thread.join()
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    assert all(own >= copy for own, copy in met)
+    print(f"{compare(filled, store)} rows compared, {traffic.done} transactions, met at {met}")
+
+
+class Waiting(MemorySink):
+    """Its twin waits before each batch until it is let go."""
+
+    def __init__(self, store: MemoryStore, go_on: threading.Event | None = None) -> None:
+        super().__init__(store)
+        self.go_on = go_on or threading.Event()
+        self.waits = go_on is not None
+        self.waiting = threading.Event()
+
+    def twin(self) -> MemorySink:
+        """One that waits."""
+        twin = Waiting(self._store, self.go_on)
+        twin.waiting = self.waiting
+        return twin
+
+    def apply(self, batch: Batch) -> None:
+        """Apply, perhaps later."""
+        if self.waits:
+            self.waiting.set()
+            assert self.go_on.wait(60)
+        super().apply(batch)
+
+
+def test_asked_again_while_it_is_being_copied(
+    filled: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy that is under way is the answer to both; another table that is asked for waits its turn."""
+    cut_small(monkeypatch)
+    monkeypatch.setattr(copy, "SMALL_BYTES", 1 << 30)
+    store = MemoryStore()
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    spoil(store)
+    ask(filled, tmp_path)
+    sink = Waiting(store)
+    running = pipeline(filled, sink, tmp_path)
+    thread = threading.Thread(target=running.run, kwargs={"once": True})
+    thread.start()
+    try:
+        assert sink.waiting.wait(60)
+        ask(filled, tmp_path)
+        ask(filled, tmp_path, "leaf1")
+        _wait(lambda: len(running.loops["target"]._anew.relids) == 2)
+        filled.run(
+            "UPDATE item SET price = 5 WHERE id < 100", "UPDATE leaf1 SET id = id + 10000 WHERE id < 9"
+        )
+    finally:
+        sink.go_on.set()
+        thread.join()
+    assert running.loops["target"].error is None
+    pipeline(filled, MemorySink(store), tmp_path).run(once=True)
+    print(f"{compare(filled, store)} rows compared")
+    assert not list(Requests(tmp_path / "state").open())
+    assert list(store.progress) == ["main"]
+
+
+def test_a_table_that_the_target_does_not_want(filled: Database, tmp_path: Path) -> None:
+    """A filter keeps it away, also when it is asked for."""
+    store = MemoryStore()
+    only_items = {"wanted": lambda _schema, table: table == "item"}
+    pipeline(filled, MemorySink(store), tmp_path, **only_items).run(once=True)
+    ask(filled, tmp_path, "line")
+    pipeline(filled, MemorySink(store), tmp_path, **only_items).run(once=True)
+    assert list(store.tables) == ["public.item"]
+    pipeline(filled, MemorySink(store), tmp_path, **only_items).run(once=True)
+    assert not list(Requests(tmp_path / "state").open())
+
+
+def test_a_table_that_is_not_replicated(filled: Database, tmp_path: Path) -> None:
+    """It is named, with the nearest one."""
+    pipeline(filled, MemorySink(MemoryStore()), tmp_path).run(once=True)
+    with pytest.raises(ConfigError, match=r"public\.itme is not a table of the publication .*public\.item"):
+        ask(filled, tmp_path, "itme")
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("kind", ["memory", "duckdb", "postgres"])
+def test_tables_that_join_and_leave_a_running_pipeline(
+    filled: Database, target_database: Database, tmp_path: Path, kind: str
+) -> None:
+    """What `init` adds is copied beside the stream, what it takes off stays as it was."""
+    store, file = MemoryStore(), tmp_path / "copy.duckdb"
+    sinks: dict[str, Any] = {
+        "memory": lambda: MemorySink(store),
+        "duckdb": lambda: DuckDBSink(file),
+        "postgres": lambda: PostgresSink(target_database.url),
+    }
+
+    def chosen(*tables: str) -> InitOptions:
+        return InitOptions(selection=Selection(include=tables, keyless="full"))
+
+    init(filled.url, chosen("item", "leaf1"))
+    running = Pipeline(PostgresSource(filled.url), sinks[kind](), state_dir=tmp_path / "state")
+    thread = threading.Thread(target=running.run)
+    with Traffic(filled) as traffic:
+        thread.start()
+        _wait(lambda: running.loops and running.loops["target"].is_streaming)
+        filled.run(
+            "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+            "CREATE TABLE joiner (id int PRIMARY KEY, mood mood DEFAULT 'ok', body text)",
+            "ALTER TABLE joiner ALTER body SET STORAGE EXTERNAL",
+            "INSERT INTO joiner SELECT g, 'sad', repeat('x', 9000) FROM generate_series(1, 50) g",
+        )
+        init(filled.url, chosen("item", "leaf2", "joiner", "line"))
+        filled.run("UPDATE joiner SET mood = 'ok' WHERE id < 20", "UPDATE line SET n = n + 10")
+        oids = filled.rows("SELECT oid FROM pg_class WHERE relname IN ('joiner', 'line', 'leaf2')")
+        _wait(lambda: {oid for (oid,) in oids} <= running.loops["target"].copied_tables)
+        threading.Event().wait(0.5)
+    running.stop()
+    thread.join()
+    assert running.loops["target"].error is None
+    assert traffic.done > 10
+    Pipeline(PostgresSource(filled.url), sinks[kind](), state_dir=tmp_path / "state").run(once=True)
+    compared = 0
+    for table in ("item", "joiner", "line", "leaf2"):
+        rows = source_rows(filled, table)
+        compared += len(rows)
+        if kind == "memory":
+            assert sorted(store.tables[f"public.{table}"].rows, key=repr) == rows, table
+        elif kind == "postgres":
+            assert source_rows(target_database, table) == rows, table
+        else:
+            with duckdb.connect(str(file)) as conn:
+                assert conn.sql(f"SELECT count(*) FROM public.{table}").fetchall() == [(len(rows),)], table
+    print(f"{compared} rows compared")
+    if kind == "postgres":
+        assert target_database.rows("INSERT INTO joiner (id) VALUES (1000) RETURNING mood::text") == [("ok",)]
+
+
+def _wait(reached: Callable[[], Any]) -> None:
+    for _ in range(600):
+        if reached():
+            return
+        threading.Event().wait(0.1)
+    raise AssertionError("it did not come")

@@ -1,0 +1,111 @@
+"""Spark that can't start: one clear line, and before it was tried where that is possible."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pgsluice import MemorySink, Pipeline, PostgresSource
+from pgsluice.errors import MachineError
+from pgsluice.observability.redact import has_secret
+from pgsluice.pipeline import session
+from pgsluice.pipeline.machine import find_java
+from pgsluice.pipeline.session import LazySpark, SparkOptions, start_session
+from pgsluice.sinks.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fix_pg import Database
+
+# Packages are looked for in an empty directory only, so that no network is asked.
+NOWHERE = """<ivysettings>
+  <settings defaultResolver="nowhere"/>
+  <resolvers>
+    <filesystem name="nowhere"><artifact pattern="{place}/[artifact]-[revision].[ext]"/></filesystem>
+  </resolvers>
+</ivysettings>"""
+
+
+def test_no_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Missing, misplaced or too old: what, where and what to do."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MachineError, match="Java"):
+        find_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MachineError, match="JAVA_HOME"):
+        find_java()
+    old = tmp_path / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    old.chmod(0o755)
+    with pytest.raises(MachineError, match="Java 11"):
+        start_session(SparkOptions())
+
+
+def test_a_jar_that_is_not_there(database: Database, tmp_path: Path) -> None:
+    """The path is named when the run begins, not when a class is missing hours later; nothing was made."""
+    (tmp_path / "there.jar").touch()
+    jars = (str(tmp_path / "there.jar"), f"file:{tmp_path}/gone.jar")
+    run = Pipeline(
+        PostgresSource(database.url, init=True),
+        MemorySink(MemoryStore()),
+        state_dir=tmp_path / "state",
+        spark=SparkOptions(jars=jars),
+    )
+    with pytest.raises(MachineError, match=r"spark\.jars names file:.*/gone\.jar, and there is no such file"):
+        run.run(once=True)
+    assert database.rows("SELECT FROM pg_namespace WHERE nspname = 'pgsluice'") == []
+    assert not (tmp_path / "state").exists()
+    with pytest.raises(MachineError, match=r"gone\.jar"):
+        start_session(SparkOptions(jars=jars))
+
+
+def test_jars_that_are_left_to_spark(tmp_path: Path) -> None:
+    """Patterns, as Spark has them, and other machines' files are not ours to look for."""
+    (tmp_path / "there.jar").touch()
+    LazySpark(SparkOptions(jars=(f"{tmp_path}/*.jar", "hdfs://h.example/x.jar", "local:/x.jar"))).check()
+    with pytest.raises(MachineError, match="none"):
+        LazySpark(SparkOptions(conf={"spark.jars": f"{tmp_path}/there.jar, {tmp_path}/none*.jar"})).check()
+
+
+def test_a_package_that_can_not_be_had(tmp_path: Path) -> None:
+    """The coordinate is named, with what to check; Ivy's report of fifty lines is not shown."""
+    (tmp_path / "ivy.xml").write_text(NOWHERE.format(place=tmp_path))
+    conf = {"spark.jars.ivySettings": str(tmp_path / "ivy.xml"), "spark.jars.ivy": str(tmp_path / "ivy")}
+    program = f"""
+from pgsluice.errors import MachineError
+from pgsluice.pipeline.session import SparkOptions, start_session
+try:
+    start_session(SparkOptions(master="local[1]", packages=("org.example:nothing:1.0",), conf={conf!r}))
+except MachineError as error:
+    print(error.message)
+    print(error.remedy)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "Spark did not start: a package of spark.packages can't be had: org.example#nothing;1.0: not found",
+        "Check group:artifact:version, and that this machine reaches a repository that has it",
+    ]
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hidden"),
+    [
+        ("spark.hadoop.fs.s3a.secret.key", "x", True),
+        ("spark.ssl.keyPassword", "x", True),
+        ("spark.my.address", "https://app:x@h.example", True),
+        ("spark.my.options", "user=app password=x", True),
+        ("spark.driver.memory", "1g", False),
+        ("spark.driver.extraJavaOptions", "-Dlevel=debug", False),
+    ],
+)
+def test_what_counts_as_a_secret(name: str, value: str, hidden: bool) -> None:
+    """By name or by value; the JVM is started with the others only."""
+    assert has_secret(name, value) is hidden
+    assert (name in session._shown({name: value})) is not hidden
