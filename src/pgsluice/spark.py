@@ -32,6 +32,7 @@ Tables as they are now, all of them at one point, each read by several tasks:
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +52,10 @@ __all__ = ["PgsluiceDataSource", "Snapshot", "drop_consumer", "register", "snaps
 
 logger = structlog.get_logger(__name__)
 
+# Spark replaces a Python source of the same name. It says "already exists" also when its search for a Java
+# class of that name broke off, whatever the reason; the next search ends as it should.
+_PAUSES = (0.1, 0.5, 2.0)
+
 
 def register(spark: SparkSession) -> None:
     """Make ``format("pgsluice")`` known to a session."""
@@ -65,11 +70,16 @@ def register(spark: SparkSession) -> None:
         )
     from pyspark.errors import AnalysisException
 
-    try:
-        spark.dataSource.register(PgsluiceDataSource)
-    except AnalysisException as exc:
-        if exc.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # another session of this Spark brought it
-            raise
+    for pause in _PAUSES:
+        try:
+            spark.dataSource.register(PgsluiceDataSource)
+        except AnalysisException as exc:
+            if exc.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                raise
+            time.sleep(pause)
+        else:
+            return
+    spark.dataSource.register(PgsluiceDataSource)
 
 
 def drop_consumer(log: str | Path, consumer: str) -> None:
