@@ -1,7 +1,7 @@
 # Each target does its own set-up; `make` alone lists them.
 #
 #   PYTHON=python3.12 make setup     another interpreter for the virtual environment
-#   make test ARGS='tests/sinks -x'  other arguments for pytest
+#   make test ARGS='tests/sinks -x'  other arguments for pytest; WORKERS=0 in one process
 #   make bench ONLY=capture          one group of measurements
 #   make soak MINUTES=60             the long tests for an hour
 #   make lock UPGRADE=1              newest versions in the lock, instead of keeping those that fit
@@ -11,6 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?= tests
+WORKERS ?= 2 # each has a Spark and PostgreSQL servers of its own
 export PYTHON
 export NO_MKDOCS_2_WARNING := 1
 
@@ -28,7 +29,7 @@ demo: system-demo $(STAMP) ## a live replication from PostgreSQL to DuckDB, comp
 	$(BIN)/pgsluice demo
 
 test: system-test $(STAMP) ## all tests, against real servers and a real Spark
-	$(BIN)/pytest -q -m 'not services' $(ARGS)
+	$(BIN)/pytest -q --numprocesses $(WORKERS) --dist worksteal -m 'not services' $(ARGS)
 
 test-services: system-test $(STAMP) ## the tests that start further servers: a Spark cluster
 	$(BIN)/pytest -q -m services $(ARGS)
