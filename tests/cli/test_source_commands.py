@@ -11,6 +11,8 @@ from pgsluice.cli.main import main
 from pgsluice.source.names import default_name
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.fix_pg import Database
 
 
@@ -95,3 +97,21 @@ def test_check_of_this_machine(capsys: pytest.CaptureFixture[str], monkeypatch: 
     code, out, _ = run(capsys, "check")
     assert code == 1
     assert "error    java: JAVA_HOME is /no/such/java" in out
+
+
+def test_destroy_leaves_nothing_of_ours_here(
+    shop: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The state directory goes when nobody else has put something there; what others put there stays."""
+    state = tmp_path / "state"
+    flags = ("--source-url", shop.url, "--state-dir", str(state))
+    target = ("--target", "duckdb", "--target-url", str(tmp_path / "shop.duckdb"))
+    for left in ([], ["notes.txt"]):
+        assert run(capsys, "run", *flags, *target, "--init", "--once")[0] == 0
+        assert (state / "copies").is_dir()
+        for name in left:
+            (state / name).touch()
+        assert run(capsys, "destroy", *flags)[0] == 0
+        assert [path.name for path in state.rglob("*")] == left
+        (tmp_path / "shop.duckdb").unlink()
+    assert state.exists()

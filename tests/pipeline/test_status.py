@@ -18,6 +18,7 @@ from pgsluice.cli.main import main
 from pgsluice.embedded import EmbeddedPostgres
 from pgsluice.pipeline.status import Status, collect
 from pgsluice.sinks.memory import MemoryStore
+from pgsluice.state.requests import CopyRequest, Requests
 from tests.fix_pg import Database
 from tests.source.listening import wait_until
 
@@ -141,3 +142,29 @@ def test_a_source_that_can_not_be_reached(table: Database, proxy: DatabaseProxy,
         assert found.listener["reason"]
         assert codes(collect("main", proxy.url, state / "log")).count("SLUICE-SOURCE-UNREACHABLE") == 2
         proxy.accept()
+
+
+def test_a_log_of_another_pipeline_is_not_mixed_in(
+    table: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """The log of another database's slot is named as such; its sinks and positions say nothing here."""
+    state = tmp_path / "state"
+    with Running(table.url, state):
+        pass
+    target_database.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    PostgresSource(target_database.url).init("main")
+    found = collect("main", target_database.url, state / "log")
+    assert codes(found) == ["SLUICE-SLOT-UNUSABLE"]
+    assert "--name" in found.problems[0].remedy
+    assert (found.sinks, found.log) == ([], {})
+    assert [sink.name for sink in collect("main", table.url, state / "log").sinks] == ["target"]
+
+
+def test_a_table_that_is_to_be_copied_anew(
+    table: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A request that nobody has taken up yet is shown."""
+    state = tmp_path / "state"
+    Requests(state).ask(CopyRequest("replica", "public", "t"))
+    assert main(["status", "--source-url", table.url, "--state-dir", str(state)]) == 0
+    assert "resync    replica: public.t\n" in capsys.readouterr().out

@@ -27,7 +27,7 @@ def destroy(
     require_no_run(config.log_dir)
     slot = slot_of(config.source_url, config.name)
     actions = remove(config.source_url, config.name, dry_run=dry_run)
-    actions += remove_log(config.log_dir, slot, dry_run=dry_run)
+    actions += remove_log(config.log_dir, config.state_dir, slot, dry_run=dry_run)
     if json_output:
         print_json({"name": config.name, "dry_run": dry_run, "actions": actions})
     elif not settings(context).quiet:

@@ -61,6 +61,9 @@ def _print(found: Status) -> None:
     for copy in found.copies:
         if not copy.finished:
             _print_copy(copy)
+    if found.resyncs:
+        print_text()
+        print_text(f"resync    {', '.join(found.resyncs)}")
     for problem in found.problems:
         print_text()
         print_text(f"problem {problem.code}: {problem.what}")

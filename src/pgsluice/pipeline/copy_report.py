@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pgsluice.pipeline.copy_plan import CopyBatch
 
-_DIRECTORY: Final = "copies"
+REPORTS: Final = "copies"
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class CopyReport:
     """Written by the copy into one sink."""
 
     def __init__(self, state_dir: Path, sink: str) -> None:
-        self._path = state_dir / _DIRECTORY / f"{sink}.json"
+        self._path = state_dir / REPORTS / f"{sink}.json"
         self._began = time.monotonic()
         self._by_version: dict[int, TableReport] = {}
         self.facts = SinkReport(sink, "")
@@ -118,7 +118,7 @@ class CopyReport:
 def read_reports(state_dir: Path) -> list[SinkReport]:
     """What copies have said last."""
     found = []
-    for path in sorted((state_dir / _DIRECTORY).glob("*.json")):
+    for path in sorted((state_dir / REPORTS).glob("*.json")):
         fields = json.loads(path.read_text(encoding="utf-8"))
         tables = [TableReport(**table) for table in fields.pop("tables")]
         found.append(SinkReport(**fields, tables=tables))

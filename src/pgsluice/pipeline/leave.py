@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.segment import read_meta
 from pgsluice.errors import ConfigError, RunActiveError
 from pgsluice.pipeline.anew import beside_name
+from pgsluice.pipeline.copy_report import REPORTS
 from pgsluice.source.process import listening_process
+from pgsluice.state.requests import REQUESTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,8 +60,12 @@ def forget_target(log_dir: Path, name: str) -> Lsn:
     return known[name].lsn
 
 
-def remove_log(log_dir: Path, slot: SlotAddress, *, dry_run: bool) -> list[str]:
-    """Remove the log of a slot; gives what was done, in words. A directory that is no such log stays."""
+def remove_log(log_dir: Path, state_dir: Path, slot: SlotAddress, *, dry_run: bool) -> list[str]:
+    """
+    Remove the log of a slot, and what its pipeline wrote beside it; gives what was done, in words.
+
+    A directory that is no such log stays, and so does whatever others have put into the state directory.
+    """
     meta = read_meta(log_dir)
     if meta is None:
         return []
@@ -66,4 +73,8 @@ def remove_log(log_dir: Path, slot: SlotAddress, *, dry_run: bool) -> list[str]:
         return [f"leave the change log {log_dir}, which was filled from slot {meta.slot} of another pipeline"]
     if not dry_run:
         shutil.rmtree(log_dir)
+        for own in (REPORTS, REQUESTS):
+            shutil.rmtree(state_dir / own, ignore_errors=True)
+        with suppress(OSError):  # not empty, or not there
+            state_dir.rmdir()
     return [f"remove the change log {log_dir}"]

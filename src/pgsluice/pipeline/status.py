@@ -17,11 +17,13 @@ from pgsluice.changelog.reader import BEHIND_REMEDY, LogReader
 from pgsluice.changelog.segment import read_meta, segments
 from pgsluice.errors import SinkBehindLogError, SluiceError
 from pgsluice.pipeline.copy_report import SinkReport, read_reports
-from pgsluice.source.connect import connect, source_errors
+from pgsluice.source.connect import connect, identify, source_errors
+from pgsluice.source.handshake import require_log_of
 from pgsluice.source.process import listening_process
 from pgsluice.source.records import require_pipeline
 from pgsluice.source.report import read_report
 from pgsluice.source.slot import SlotState, read_slot
+from pgsluice.state.requests import Requests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +63,7 @@ class Status:
     listener: dict[str, Any] = field(default_factory=dict)
     sinks: list[SinkStatus] = field(default_factory=list)
     copies: list[SinkReport] = field(default_factory=list)
+    resyncs: list[str] = field(default_factory=list)  # tables that are or will be copied anew, by sink
     problems: list[Problem] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -71,16 +74,27 @@ class Status:
 def collect(name: str, url: str, log_dir: Path, state_dir: Path | None = None) -> Status:
     """Look everywhere; what can't be looked at is a problem, not an error."""
     status = Status(name, running=listening_process(log_dir) is not None)
-    wal_end = _look_at_source(status, url)
+    source = _look_at_source(status, url)
     try:
-        _look_at_log(status, log_dir, wal_end)
+        _look_at_log(status, log_dir, source)
     except SluiceError as exc:
         status.problems.append(_problem(exc))
-    status.copies = read_reports(state_dir or log_dir.parent)
+    state_dir = state_dir or log_dir.parent
+    status.copies = read_reports(state_dir)
+    status.resyncs = [f"{each.sink}: {each.qualified}" for each in Requests(state_dir).open()]
     return status
 
 
-def _look_at_source(status: Status, url: str) -> Lsn | None:
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What the log is held against."""
+
+    system_id: str
+    slot: str
+    wal_end: Lsn
+
+
+def _look_at_source(status: Status, url: str) -> _Source | None:
     try:
         with source_errors(url, "read the state of the slot"), connect(url) as connection:
             wal_end = _wal_end(connection)
@@ -90,7 +104,7 @@ def _look_at_source(status: Status, url: str) -> Lsn | None:
             slot = read_slot(connection, record.slot)
             status.slot = _slot_facts(slot)
             status.problems += _slot_problems(slot, running=status.running)
-            return wal_end
+            return _Source(identify(connection).system_id, record.slot, wal_end)
     except SluiceError as exc:
         status.problems.append(_problem(exc))
         return None
@@ -126,11 +140,13 @@ def _slot_problems(slot: SlotState, *, running: bool) -> list[Problem]:
     return []
 
 
-def _look_at_log(status: Status, log_dir: Path, wal_end: Lsn | None) -> None:
+def _look_at_log(status: Status, log_dir: Path, source: _Source | None) -> None:
     meta = read_meta(log_dir)
     if meta is None:
         status.log = {"path": str(log_dir), "exists": False}
         return
+    if source is not None:
+        require_log_of(source.system_id, source.slot, log_dir, meta)
     reader = LogReader(log_dir)
     status.log = {
         "path": str(log_dir),
@@ -145,7 +161,7 @@ def _look_at_log(status: Status, log_dir: Path, wal_end: Lsn | None) -> None:
         status.listener = asdict(report)
         status.problems += _listener_problems(status)
     for consumer in Consumers(log_dir).all():
-        behind = max(wal_end - consumer.lsn, 0) if wal_end is not None else None
+        behind = max(source.wal_end - consumer.lsn, 0) if source is not None else None
         waiting = reader.commit_time_after(consumer.lsn) if consumer.lsn >= reader.first_lsn else None
         lag = None if waiting is None else round(time.time() - waiting, 3)
         status.sinks.append(SinkStatus(consumer.name, str(consumer.lsn), behind, lag or 0.0, consumer.seen))

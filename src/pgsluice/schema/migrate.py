@@ -77,7 +77,7 @@ def require_current(conn: psycopg.Connection[Any]) -> None:
     if version is None:
         raise NotInitializedError(
             f"database {conn.info.dbname} is not prepared",
-            remedy="Run: pgsluice init",
+            remedy="Run: pgsluice init (or add --init to run)",
             database=conn.info.dbname,
         )
     refuse_newer(version)

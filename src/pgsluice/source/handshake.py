@@ -32,6 +32,8 @@ from pgsluice.source.records import require_pipeline
 from pgsluice.source.slot import SlotState, read_slot, require_usable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pgsluice.source.listener import ListenerOptions
     from pgsluice.source.replication import ReplicationStream
 
@@ -107,21 +109,27 @@ def _agree(
             ",".join(options.publications),
             str(slot.confirmed_flush_lsn),
         )
-    if meta.system_id != server.system_id:
-        raise WrongSystemError(
-            f"the log in {options.log} is of system {meta.system_id}, this server is {server.system_id}",
-            remedy="Point the URL at the old server, or copy the data again with a new state directory",
-        )
-    if meta.slot != options.slot:
-        raise SlotUnusableError(
-            f"the log in {options.log} was filled from slot {meta.slot!r}, not {options.slot!r}",
-            remedy="Use that slot, or another state directory",
-        )
+    require_log_of(server.system_id, options.slot, options.log, meta)
     if meta.timeline != server.timeline:
         _check_timeline(connection, options, meta, server.timeline)
         meta = meta.with_timeline(server.timeline)
         write_meta(options.log, meta)
     return meta
+
+
+def require_log_of(system_id: str, slot: str, log: Path, meta: LogMeta) -> None:
+    """Refuse a log that was filled from another server or another slot."""
+    if meta.system_id != system_id:
+        raise WrongSystemError(
+            f"the log in {log} is of system {meta.system_id}, this server is {system_id}",
+            remedy="Point the URL at the old server; "
+            "or make another pipeline, with its own --name or --state-dir",
+        )
+    if meta.slot != slot:
+        raise SlotUnusableError(
+            f"the log in {log} was filled from slot {meta.slot!r}, not {slot!r}",
+            remedy="Use that slot; or make another pipeline, with its own --name or --state-dir",
+        )
 
 
 def _check_timeline(connection: Connection, options: ListenerOptions, meta: LogMeta, timeline: int) -> None:

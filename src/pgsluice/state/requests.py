@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_DIRECTORY: Final = "requests"
+REQUESTS: Final = "requests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Requests:
     """The requests of one pipeline, in its state directory."""
 
     def __init__(self, state_dir: Path) -> None:
-        self._directory = state_dir / _DIRECTORY
+        self._directory = state_dir / REQUESTS
         self._seen = -1
 
     def ask(self, request: CopyRequest) -> CopyRequest:
