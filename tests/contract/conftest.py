@@ -8,7 +8,7 @@ import pytest
 
 from pgsluice.sinks.base import SinkContext
 from tests.contract.targets import TARGETS, Target
-from tests.contract.ways import NEED_SPARK, WAYS, Way
+from tests.contract.ways import NEED_SPARK, WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class Run:
     """Sinks on one target, as one run after the other would open them."""
 
-    def __init__(self, target: Target, way: Way) -> None:
+    def __init__(self, target: Target, way: str) -> None:
         self.target = target
-        self._way = way
+        self.way = way
         self._opened: list[Sink] = []
 
     def open(self, pipeline: str = "shop") -> tuple[Sink, str | None]:
@@ -35,7 +35,7 @@ class Run:
     def batch(self, changes: Changes, start: str | None, end: str, *, chunk_rows: int = 65_536) -> Batch:
         """The changes as a batch that comes by this test's way."""
         step = changes.step()
-        return self._way(step.rows, step.tables, start=start, end=end, chunk_rows=chunk_rows)
+        return WAYS[self.way](step.rows, step.tables, start=start, end=end, chunk_rows=chunk_rows)
 
     def close(self) -> None:
         """Close every sink, and the target."""
@@ -64,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker of this folder."""
     config.addinivalue_line(
         "markers",
-        "only(holds=, guarantee=, keeps_all=, ways=): run for such sinks, and by these ways, only",
+        "only(holds=, guarantee=, copied=, keeps_all=, ways=): run for such sinks, and by these ways, only",
     )
 
 
@@ -79,6 +79,6 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
     if TARGETS[name].needs_spark or way in NEED_SPARK:
         request.getfixturevalue("spark")
     database = request.getfixturevalue("database") if TARGETS[name].needs_database else None
-    running = Run(TARGETS[name](tmp_path, database), WAYS[way])
+    running = Run(TARGETS[name](tmp_path, database), way)
     yield running
     running.close()

@@ -41,6 +41,7 @@ class Target(ABC):
     guarantee: ClassVar[Guarantee]
     needs_spark: ClassVar[bool] = False
     needs_database: ClassVar[bool] = False
+    copied: ClassVar[bool] = True  # whether the suite copies tables into it
     keeps_all: ClassVar[bool] = False  # every row that ever came, in this process: its memory has no bound
 
     def __init__(self, directory: Path, database: Database | None = None) -> None:
@@ -190,6 +191,7 @@ class JsonLinesTarget(JsonTarget):
     """Its lines as they are."""
 
     holds = "lines"
+    copied = False  # copied rows have no position in lines; ``json`` reads them in the order of files
 
     def lines(self) -> list[dict[str, Any]]:
         """The lines of all files."""

@@ -196,5 +196,5 @@ def test_a_broken_search_for_the_name_is_made_again(spark: SparkSession, monkeyp
     monkeypatch.setattr(DataSourceRegistration, "register", at_the_second_time)
     session = session_with_source(spark)
     assert len(calls) == 2
-    with pytest.raises(AnalysisException, match=r"SLUICE-CONFIG"):
+    with pytest.raises(AnalysisException, match="neither the option url nor the option log"):
         session.read.format("pgsluice").load()

@@ -12,6 +12,7 @@ from pgsluice.changelog.segment import read_meta
 from pgsluice.errors import ConfigError, RunActiveError
 from pgsluice.pipeline.anew import beside_name
 from pgsluice.pipeline.copy_report import REPORTS
+from pgsluice.pipeline.remembered import PROGRESS, progress_path
 from pgsluice.source.process import listening_process
 from pgsluice.state.requests import REQUESTS
 
@@ -35,7 +36,7 @@ def require_no_run(log_dir: Path) -> None:
         )
 
 
-def forget_target(log_dir: Path, name: str) -> Lsn:
+def forget_target(log_dir: Path, state_dir: Path, name: str) -> Lsn:
     """
     Keep nothing of the log for a target any more; gives where it stood.
 
@@ -57,6 +58,7 @@ def forget_target(log_dir: Path, name: str) -> Lsn:
         )
     for each in (name, beside_name(name)):
         consumers.drop(each)
+    progress_path(state_dir, name).unlink(missing_ok=True)
     return known[name].lsn
 
 
@@ -73,7 +75,7 @@ def remove_log(log_dir: Path, state_dir: Path, slot: SlotAddress, *, dry_run: bo
         return [f"leave the change log {log_dir}, which was filled from slot {meta.slot} of another pipeline"]
     if not dry_run:
         shutil.rmtree(log_dir)
-        for own in (REPORTS, REQUESTS):
+        for own in (PROGRESS, REPORTS, REQUESTS):
             shutil.rmtree(state_dir / own, ignore_errors=True)
         with suppress(OSError):  # not empty, or not there
             state_dir.rmdir()

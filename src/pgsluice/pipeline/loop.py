@@ -24,6 +24,7 @@ from pgsluice.pipeline.anew import BESIDE, Owner, TablesAnew, beside_name, only
 from pgsluice.pipeline.batch import SMALL_BYTES, LogBatch, LogStep
 from pgsluice.pipeline.copy import TableCopy
 from pgsluice.pipeline.policy import with_patience
+from pgsluice.pipeline.remembered import with_progress
 from pgsluice.pipeline.sequences import FollowedSequences
 from pgsluice.pipeline.session import spark_is_gone
 from pgsluice.pipeline.touched import TouchedKeys
@@ -113,7 +114,7 @@ class SinkLoop(threading.Thread):
         requests: Requests | None = None,
     ) -> None:
         super().__init__(name=f"sink-{name}", daemon=True)
-        self._sink = sink
+        self._sink = with_progress(sink, name)
         self.sink_name = name
         self._context = context
         self._chain = chain
@@ -150,7 +151,7 @@ class SinkLoop(threading.Thread):
         )
         self._copies: Copies | None = None
         self._copied_names: dict[int, str] = {}  # of the tables that are copied, by relid
-        self._new = True  # neither progress nor a place where it was before
+        self._new = True  # no progress
         self._ahead = ReadAhead(options.queue_bytes if getattr(sink, "takes_chunks", False) else 0)
         self._under_load = False  # whether the last batch went through tasks, and nothing was idle since
         self._sequences = _sequences(copy_from, sink, self._renames)
@@ -163,8 +164,7 @@ class SinkLoop(threading.Thread):
     def open(self) -> Lsn | None:
         """Open the sink and hold the log for it; gives where it stands, None if it is new."""
         self._token = self._sink.open(self._context)
-        known = self._last_released()
-        position = known or self._reader.first_lsn
+        position = self._reader.first_lsn
         if self._token is not None:
             progress = Progress.decode(self._token)
             if progress.system_id != self._reader.meta.system_id:
@@ -175,16 +175,10 @@ class SinkLoop(threading.Thread):
                 )
             position, self._copies = progress.end_lsn, progress.copies
             self._anew.relids = progress.anew
-        self._new = self._token is None and known is None
+        self._new = self._token is None
         self.facts.position = position
         self._consumers.release(self.sink_name, position)
         return None if self._new else position
-
-    def _last_released(self) -> Lsn | None:
-        """Where a sink that keeps no progress itself (lines on a terminal) goes on; None for all others."""
-        if getattr(self._sink, "keeps_progress", True):
-            return None
-        return next((c.lsn for c in self._consumers.all() if c.name == self.sink_name), None)
 
     def require_log_since(self, slot_lsn: Lsn | None) -> None:
         """

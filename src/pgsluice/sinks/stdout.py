@@ -4,9 +4,8 @@ The stdout sink: one line of JSON per change, in order, in the shape of pgstream
 Neighbours: :mod:`pgsluice.formats.pgstream` makes the lines; this module writes them.
 
 Unit of parallelism: lines are made by executors when a batch is large, and written by the driver, which
-holds those of one batch. Guarantee: at least once, and standard output keeps no progress: a new run goes
-on where the log was last let go. On replay: the lines of an unfinished batch are written again; ``lsn`` and
-``seq`` are the same.
+holds those of one batch. Guarantee: at least once; the pipeline keeps the progress, since standard output
+can't. On replay: the lines of an unfinished batch are written again; ``lsn`` and ``seq`` are the same.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from pgsluice.errors import TargetFencedError
+from pgsluice.observability.failpoints import failpoint
 from pgsluice.sinks.postgres.connection import address, open_target, stand_aside
 from pgsluice.sinks.postgres.failures import translated
 from pgsluice.sinks.postgres.names import copy_into
@@ -49,9 +50,11 @@ class CopyTask:
             with open_target(self.config) as conn:
                 stand_aside(conn)
                 with conn.transaction():
-                    return self._copy(conn, part, table) if self._mark(conn, part, table) else 0
+                    rows = self._copy(conn, part, table) if self._mark(conn, part, table) else 0
         except psycopg.Error as error:
             raise translated(error, address(self.config), table.version) from error
+        failpoint("task.after_write")
+        return rows
 
     def _mark(self, conn: Connection, part: RawRange, table: TargetTable) -> bool:
         """Mark the range as copied; False if it is. A newer run waits until this transaction is over."""
