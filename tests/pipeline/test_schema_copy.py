@@ -10,7 +10,6 @@ import pytest
 from pgsluice import Pipeline, PostgresSink, PostgresSource
 from pgsluice.errors import TargetSchemaError
 from pgsluice.sinks.postgres import PostgresConfig
-from pgsluice.source.snapshot import schema_dump
 from pgsluice.source.snapshot.schema_dump import find_pg_dump, statements
 from tests.pipeline.test_run import source_rows
 
@@ -149,16 +148,6 @@ def test_a_table_that_can_t_be_made(source: Database, target_database: Database,
     )
     with pytest.raises(TargetSchemaError, match=r"TABLE sales\..+ of the source: not here"):
         copy(source, target_database, tmp_path)
-
-
-def test_without_pg_dump(
-    source: Database, target_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tables are then made from their columns and key; types have to be there."""
-    monkeypatch.setattr(schema_dump, "find_pg_dump", lambda _: None)
-    target_database.run(TYPES)
-    copy(source, target_database, tmp_path)
-    assert source_rows(target_database, "sales.customer") == source_rows(source, "sales.customer")
 
 
 def test_statements_of_a_dump() -> None:

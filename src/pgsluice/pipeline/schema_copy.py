@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pgsluice.sinks.base import TakesSchema
+from pgsluice.source.snapshot.catalog_schema import read_catalog_schema
 from pgsluice.source.snapshot.schema_dump import dump_schema
 from pgsluice.source.snapshot.tables import owned_sequences, sequence_values, tables_besides
 
@@ -52,25 +53,27 @@ def read_schema(
     tables: Sequence[CopiedTable],
     snapshot: str | None = None,
 ) -> SchemaCopy | None:
-    """The schema at a snapshot, or of now; None for a target that takes none, or when it can't be had."""
+    """The schema at a snapshot, or of now; None for a target that takes none."""
     if not isinstance(sink, TakesSchema) or sink.schema_options is None:
         return None
     kept = [*(table.relation.relid for table in tables), *source.definitions(conn)]
+    without, quoted = tables_besides(conn, kept), bool(renames)
+    owners, privileges = sink.schema_options.owners, sink.schema_options.privileges
     dump = dump_schema(
         source.url,
         snapshot,
         conn.info.server_version,
-        without=tables_besides(conn, kept),
-        owners=sink.schema_options.owners,
-        privileges=sink.schema_options.privileges,
-        quoted=bool(renames),
+        without=without,
+        owners=owners,
+        privileges=privileges,
+        quoted=quoted,
     )
     if dump is None:
-        logger.warning(
-            "no pg_dump of the source's version: tables are made with columns and key alone",
+        logger.info(
+            "no pg_dump of the source's version: its schema is read from the catalogs",
             sink=name,
             version=conn.info.server_version // 10000,
         )
-        return None
+        dump = read_catalog_schema(conn, without=without, owners=owners, privileges=privileges, quoted=quoted)
     named = renames.with_owned(owned_sequences(conn)) if renames else renames
     return SchemaCopy(sink, named, dump.before, dump.after)

@@ -33,3 +33,11 @@ class SchemaStatement:
     def carries_rows(self) -> bool:
         """Whether tables can't take their rows without it."""
         return self.kind not in _LESSER
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDump:
+    """Statements to run before rows are copied, and after."""
+
+    before: tuple[SchemaStatement, ...]
+    after: tuple[SchemaStatement, ...]

@@ -42,7 +42,7 @@ def make_objects(conn: Connection, statements: Sequence[SchemaStatement]) -> Non
     Run the statements, each in a transaction of its own.
 
     One that rows need stops the copy; another one (a view over tables that are not copied, a grant to a
-    role that is not here) is named, and left out.
+    role that is not here) is named, and left out. So is the index of a materialized view that was left out.
     """
     conn.execute("SET check_function_bodies = off")  # a function may name what comes later
     for given in statements:
@@ -63,7 +63,8 @@ def make_objects(conn: Connection, statements: Sequence[SchemaStatement]) -> Non
             if isinstance(error, pg.WrongObjectType) and statement.kind.endswith(" ATTACH"):
                 continue  # it is a partition already
             said = error.diag.message_primary or str(error)
-            if statement.carries_rows:
+            of_nothing = statement.kind == "INDEX" and isinstance(error, pg.UndefinedTable)
+            if statement.carries_rows and not of_nothing:
                 raise TargetSchemaError(
                     f"the target refuses {statement.kind} {statement.name} of the source: {said}",
                     remedy="Make it there by hand, or what it needs, and start again; or leave its table out",

@@ -2,7 +2,7 @@
 The schema of the source as pg_dump writes it, at the point of the copy.
 
 Pg_dump knows every kind of object and the order they need; its plain text has a heading before each of
-them. One as new as the server is needed; without it a target makes its tables from their columns alone.
+them. One as new as the server is needed; without it ``catalog_schema`` reads the catalogs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,7 +21,7 @@ from psycopg.conninfo import make_conninfo
 from pgsluice.embedded.binaries import bundled_bin_dir
 from pgsluice.errors import SluiceError, SourceError
 from pgsluice.postgres.address import parse_url, safe_url
-from pgsluice.schema.statements import SchemaStatement
+from pgsluice.schema.statements import SchemaDump, SchemaStatement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,14 +48,6 @@ _FIRES: Final = re.compile(
 _LEFT_OUT: Final = ("EVENT TRIGGER", "PUBLICATION", "PUBLICATION TABLE", "SUBSCRIPTION")
 _DEBIAN: Final = Path("/usr/lib/postgresql")
 _SECRETS: Final = {"password": "PGPASSWORD", "sslpassword": None}
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaDump:
-    """Statements to run before rows are copied, and after."""
-
-    before: tuple[SchemaStatement, ...]
-    after: tuple[SchemaStatement, ...]
 
 
 def dump_schema(
