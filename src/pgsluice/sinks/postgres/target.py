@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from psycopg import sql
 
-from pgsluice.errors import TargetSchemaError
+from pgsluice.errors import TargetError, TargetSchemaError
 from pgsluice.schema.type_names import display_name
 from pgsluice.sinks.postgres.names import identifier, listed, type_name
 from pgsluice.sinks.ready import ReadyTables
@@ -22,7 +22,7 @@ _TABLE: Final = """
 SELECT c.oid, EXISTS (
     SELECT FROM pg_catalog.pg_constraint f
     WHERE f.contype = 'f' AND f.confrelid = c.oid AND f.conrelid <> c.oid
-), c.relkind = 'p'
+), c.relkind = 'p', pg_catalog.row_security_active(c.oid)
 FROM pg_catalog.pg_class c
 WHERE c.relnamespace = pg_catalog.to_regnamespace(pg_catalog.quote_ident(%s)) AND c.relname = %s
 """
@@ -108,7 +108,9 @@ class Tables(ReadyTables[TargetTable]):
             self._create(version, name)
             found = self._find(version)
             assert found is not None
-        oid, referenced, partitioned = found
+        oid, referenced, partitioned, hides_rows = found
+        if hides_rows:
+            raise _hidden(version)
         existing = self._columns(oid)
         missing = [column for column in version.columns if column.name not in existing]
         if missing:
@@ -129,9 +131,9 @@ class Tables(ReadyTables[TargetTable]):
             partitioned,
         )
 
-    def _find(self, version: TableVersion) -> tuple[int, bool, bool] | None:
+    def _find(self, version: TableVersion) -> tuple[int, bool, bool, bool] | None:
         row = self._conn.execute(_TABLE, (version.schema, version.name)).fetchone()
-        return None if row is None else (int(row[0]), bool(row[1]), bool(row[2]))
+        return None if row is None else (int(row[0]), bool(row[1]), bool(row[2]), bool(row[3]))
 
     def _columns(self, oid: int) -> dict[str, _Found]:
         """By name."""
@@ -154,6 +156,15 @@ def _definition(column: Column) -> sql.Composed:
     # A log without its source's catalog knows only the number of a type that users made.
     kind = display_name(column.type) if column.type.schema else "text"
     return sql.SQL("{} {}").format(identifier(column.name), type_name(kind))
+
+
+def _hidden(version: TableVersion) -> TargetError:
+    return TargetError(
+        f"row level security of the target's table {version.qualified} would hide rows from its writer",
+        remedy="Give it the right to see all: ALTER ROLE <role> BYPASSRLS; or connect as the table's owner, "
+        "and without FORCE ROW LEVEL SECURITY",
+        table=version.qualified,
+    )
 
 
 def _check_dropped(version: TableVersion, existing: dict[str, _Found]) -> None:
