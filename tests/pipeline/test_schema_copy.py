@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from pgsluice import Pipeline, PostgresSink, PostgresSource
 from pgsluice.errors import TargetSchemaError
 from pgsluice.sinks.postgres import PostgresConfig
+from pgsluice.source.snapshot import schema_dump
 from pgsluice.source.snapshot.schema_dump import find_pg_dump, statements
 from tests.pipeline.test_run import source_rows
 
@@ -203,3 +205,60 @@ def test_triggers_that_always_fire(database: Database, target_database: Database
     copy(database, target_database, tmp_path)
     assert source_rows(target_database, "t") == [("2",)]
     assert source_rows(target_database, "audit") == source_rows(database, "audit") == [("102", "2")]
+
+
+def test_materialized_views_are_filled(database: Database, target_database: Database, tmp_path: Path) -> None:
+    """Once, after the copy, also one that reads from another; one that is empty on the source stays so."""
+    database.run(
+        "CREATE TABLE t (id int PRIMARY KEY)",
+        "INSERT INTO t SELECT generate_series(1, 400)",
+        "CREATE MATERIALIZED VIEW a_first AS SELECT 1 AS x",
+        "CREATE MATERIALIZED VIEW base AS SELECT id * 2 AS twice FROM t",
+        "DROP MATERIALIZED VIEW a_first",
+        "CREATE MATERIALIZED VIEW a_first AS SELECT sum(twice) AS total FROM base",
+        "CREATE MATERIALIZED VIEW never AS SELECT 1 WITH NO DATA",
+    )
+    copy(database, target_database, tmp_path)
+    for view in ("base", "a_first"):
+        assert source_rows(target_database, view) == source_rows(database, view)
+    assert target_database.rows("SELECT count(*) FROM base") == [(400,)]
+    unfilled = "SELECT relname FROM pg_class WHERE relkind = 'm' AND NOT relispopulated"
+    assert target_database.rows(unfilled) == [("never",)]
+    database.run("DELETE FROM t WHERE id = 1", "REFRESH MATERIALIZED VIEW base")
+    copy(database, target_database, tmp_path)
+    assert target_database.rows("SELECT count(*) FROM base") == [(400,)]
+
+
+LOOKING = """#!{python}
+import os, stat, sys
+from pathlib import Path
+service = Path(os.environ["PGSERVICEFILE"])
+assert stat.S_IMODE(service.stat().st_mode) == 0o600
+Path({seen!r}).write_bytes(Path("/proc/self/cmdline").read_bytes() + b"\\n" + service.read_bytes())
+os.execv({program!r}, [{program!r}, *sys.argv[1:]])
+"""
+
+
+def test_no_secret_on_the_command_line(
+    source: Database, target_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the URL has in it, others who list processes see nothing of it."""
+    real = find_pg_dump(18)
+    assert real is not None
+    wrapper, seen = tmp_path / "pg_dump", tmp_path / "seen"
+    wrapper.write_text(LOOKING.format(python=sys.executable, seen=str(seen), program=str(real)))
+    wrapper.chmod(0o755)
+    monkeypatch.setattr(schema_dump, "find_pg_dump", lambda _: wrapper)
+    role = f"reader_{source.name}"
+    source.run(f"CREATE ROLE {role} SUPERUSER LOGIN PASSWORD 'hush1'")
+    secrets = f"{source.url_as(role, 'hush1')}?sslpassword=hush2&options=-c%20app.key%3Dhush3&sslmode=disable"
+    sink = PostgresSink(target_database.url)
+    where = PostgresSource(secrets, init=True)
+    assert Pipeline(where, sink, state_dir=tmp_path / "state").run(once=True)
+    line, _, service = seen.read_bytes().partition(b"\n")
+    assert b"--schema-only" in line
+    assert b"hush" not in line
+    assert b"hush2" in service
+    assert b"hush3" in service
+    source.run(f"REASSIGN OWNED BY {role} TO CURRENT_USER", f"DROP ROLE {role}")
+    assert source_rows(target_database, "sales.bill") == source_rows(source, "sales.bill")

@@ -184,6 +184,7 @@ class TableCopy:
         if are_last and not self._stopping.is_set():
             schema.make(schema.after)
             schema.set_sequences(point.conn)
+            schema.fill_views(point.conn)
 
     def is_needed(self, copies: Copies | None) -> bool:
         """Whether there are tables that a sink should hold and does not."""

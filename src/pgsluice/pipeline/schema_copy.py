@@ -10,7 +10,12 @@ import structlog
 from pgsluice.sinks.base import TakesSchema
 from pgsluice.source.snapshot.catalog_schema import read_catalog_schema
 from pgsluice.source.snapshot.schema_dump import dump_schema
-from pgsluice.source.snapshot.tables import owned_sequences, sequence_values, tables_besides
+from pgsluice.source.snapshot.tables import (
+    filled_views,
+    owned_sequences,
+    sequence_values,
+    tables_besides,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +48,10 @@ class SchemaCopy:
         values = sequence_values(conn)
         self.sink.set_sequences({self.renames.table(name): value for name, value in values.items()})
 
+    def fill_views(self, conn: Connection) -> None:
+        """Fill the materialized views that the source has filled, once all rows are there."""
+        self.sink.fill_views([self.renames.table(name) for name in filled_views(conn)])
+
 
 def read_schema(
     name: str,
@@ -59,15 +68,7 @@ def read_schema(
     kept = [*(table.relation.relid for table in tables), *source.definitions(conn)]
     without, quoted = tables_besides(conn, kept), bool(renames)
     owners, privileges = sink.schema_options.owners, sink.schema_options.privileges
-    dump = dump_schema(
-        source.url,
-        snapshot,
-        conn.info.server_version,
-        without=without,
-        owners=owners,
-        privileges=privileges,
-        quoted=quoted,
-    )
+    dump = dump_schema(conn, snapshot, without=without, owners=owners, privileges=privileges, quoted=quoted)
     if dump is None:
         logger.info(
             "no pg_dump of the source's version: its schema is read from the catalogs",

@@ -251,6 +251,10 @@ class TakesSchema(Protocol):
         """Bring sequences to these values, by schema and name."""
         ...
 
+    def fill_views(self, names: Sequence[tuple[str, str]]) -> None:
+        """Fill the materialized views among these, by schema and name, that have never been filled."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class SinkKind:

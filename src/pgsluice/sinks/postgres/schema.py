@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 import structlog
 from psycopg import errors as pg
+from psycopg import sql
 
 from pgsluice.errors import TargetSchemaError
+from pgsluice.sinks.postgres.names import identifier
 from pgsluice.sinks.postgres.older import readable
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ SELECT pg_catalog.setval(pg_catalog.format('%%I.%%I', s.schemaname, s.sequencena
   FROM pg_catalog.pg_sequences s
  WHERE s.schemaname = %s AND s.sequencename = %s
    AND (s.last_value IS NULL OR (%s - s.last_value) * pg_catalog.sign(s.increment_by::numeric) > 0)"""
+
+_EMPTY_VIEW: Final = """
+SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = %s AND c.relname = %s AND c.relkind = 'm' AND NOT c.relispopulated"""
 
 
 def make_objects(conn: Connection, statements: Sequence[SchemaStatement]) -> None:
@@ -78,3 +84,30 @@ def set_sequences(conn: Connection, values: Mapping[tuple[str, str], int]) -> No
     """Bring the target's sequences to these values, unless they are further already or not there."""
     for (schema, name), value in values.items():
         conn.execute(_SET_SEQUENCE, (value, schema, name, value))
+
+
+def fill_views(conn: Connection, names: Sequence[tuple[str, str]]) -> None:
+    """Fill the materialized views that have never been filled; one may read from another."""
+    left = [name for name in names if conn.execute(_EMPTY_VIEW, name).rowcount]
+    reasons: dict[tuple[str, str], str] = {}
+    while left:
+        waiting = [name for name in left if not _is_filled(conn, name, reasons)]
+        if waiting == left:
+            break
+        left = waiting
+    for name in left:
+        logger.warning("materialized view not filled", name=".".join(name), reason=reasons[name])
+
+
+def _is_filled(conn: Connection, name: tuple[str, str], reasons: dict[tuple[str, str], str]) -> bool:
+    try:
+        conn.execute(sql.SQL("REFRESH MATERIALIZED VIEW {}").format(identifier(*name)), ())
+    except psycopg.OperationalError as error:
+        if not isinstance(error, pg.ObjectNotInPrerequisiteState):  # it reads from one that is not filled yet
+            raise
+        reasons[name] = error.diag.message_primary or ""
+        return False
+    except psycopg.Error as error:
+        reasons[name] = error.diag.message_primary or ""
+        return False
+    return True

@@ -31,7 +31,7 @@ from pgsluice.sinks.postgres.direct import CopyTask, forget_all_marks, forget_ma
 from pgsluice.sinks.postgres.failures import translated
 from pgsluice.sinks.postgres.merge import Merge
 from pgsluice.sinks.postgres.progress import ProgressRow
-from pgsluice.sinks.postgres.schema import make_objects, set_sequences
+from pgsluice.sinks.postgres.schema import fill_views, make_objects, set_sequences
 from pgsluice.sinks.postgres.target import Tables
 
 if TYPE_CHECKING:
@@ -150,6 +150,11 @@ class PostgresSink:
         """Bring sequences to these values."""
         with self._translating():
             set_sequences(self._conn or self._connect(), values)
+
+    def fill_views(self, names: Sequence[tuple[str, str]]) -> None:
+        """Fill materialized views that have never been filled."""
+        with self._translating():
+            fill_views(self._conn or self._connect(), names)
 
     def database(self) -> tuple[str, str] | None:
         """What tells the target from every other database; None when its role may not know."""

@@ -14,17 +14,17 @@ import subprocess
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
-
-from psycopg.conninfo import make_conninfo
 
 from pgsluice.embedded.binaries import bundled_bin_dir
 from pgsluice.errors import SluiceError, SourceError
-from pgsluice.postgres.address import parse_url, safe_url
 from pgsluice.schema.statements import SchemaDump, SchemaStatement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from pgsluice.postgres.session import Connection
 
 # Quoted text first: what looks like a heading inside of a comment's or a function's text is none, and would
 # let whoever wrote it run statements on the target.
@@ -47,13 +47,13 @@ _FIRES: Final = re.compile(
 # What belongs to the source's own replication, or would act on the target by itself.
 _LEFT_OUT: Final = ("EVENT TRIGGER", "PUBLICATION", "PUBLICATION TABLE", "SUBSCRIPTION")
 _DEBIAN: Final = Path("/usr/lib/postgresql")
-_SECRETS: Final = {"password": "PGPASSWORD", "sslpassword": None}
+_SERVICE: Final = "pgsluice"
+_NOT_IN_A_SERVICE: Final = ("password", "service", "servicefile")
 
 
 def dump_schema(
-    url: str,
+    conn: Connection,
     snapshot: str | None,
-    version: int,
     *,
     without: Sequence[str],
     owners: bool,
@@ -64,15 +64,14 @@ def dump_schema(
     The schema of a database; None when no pg_dump is new enough.
 
     Args:
-        url: of the source.
+        conn: to the source; pg_dump connects as it did.
         snapshot: an exported snapshot; None for the schema of now.
-        version: of the server, as server_version_num.
         without: tables to leave out, as ``"schema"."name"``.
         owners: whether objects keep their owners, who must be roles of the target.
         privileges: whether grants are kept.
         quoted: whether every identifier stands in quotes.
     """
-    program = find_pg_dump(version // 10000)
+    program = find_pg_dump(conn.info.server_version // 10000)
     if program is None:
         return None
     flags = [
@@ -88,7 +87,7 @@ def dump_schema(
         *(["--quote-all-identifiers"] if quoted else []),
     ]
     before, after = (
-        tuple(statements(_run(program, url, [*flags, f"--section={section}"])))
+        tuple(statements(_run(program, conn, [*flags, f"--section={section}"])))
         for section in ("pre-data", "post-data")
     )
     return SchemaDump(before, after)
@@ -119,30 +118,38 @@ def statements(text: str) -> Iterator[SchemaStatement]:
             yield SchemaStatement(heading["kind"], name, body.strip())
 
 
-def _run(program: Path, url: str, flags: Sequence[str]) -> str:
-    """Run pg_dump; no password is on its command line."""
-    parameters = parse_url(url)
+def _run(program: Path, conn: Connection, flags: Sequence[str]) -> str:
+    """Run pg_dump. How it connects is in a file that nobody else can read, not on its command line."""
     environment = {**os.environ, "PGCLIENTENCODING": "UTF8"}
-    for name, variable in _SECRETS.items():
-        secret = parameters.pop(name, None)
-        if secret is not None and variable is not None:
-            environment[variable] = str(secret)
-    done = subprocess.run(
-        [str(program), f"--dbname={make_conninfo('', **parameters)}", *flags],
-        env=environment,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    if conn.info.password:
+        environment["PGPASSWORD"] = conn.info.password
+    with NamedTemporaryFile("w", prefix="pgsluice-", encoding="utf-8") as file:
+        file.write("\n".join([f"[{_SERVICE}]", *_parameters(conn), ""]))
+        file.flush()
+        done = subprocess.run(
+            [str(program), f"--dbname=service={_SERVICE}", *flags],
+            env={**environment, "PGSERVICEFILE": file.name},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
     if done.returncode != 0:
         said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
         raise SourceError(
-            f"pg_dump could not read the schema of {safe_url(url)}: {said}",
+            f"pg_dump could not read the schema of {conn.info.dbname}: {said}",
             remedy="Run it as a role that may read all tables, or make the target's tables by hand "
             "and set schema_copy: leave",
         )
     return done.stdout
+
+
+def _parameters(conn: Connection) -> Iterator[str]:
+    """What the connection was opened with, but for defaults: an older libpq may not know their names."""
+    for option in conn.pgconn.info:
+        value = option.val or b""
+        if value not in (b"", option.compiled) and option.keyword.decode() not in _NOT_IN_A_SERVICE:
+            yield f"{option.keyword.decode()}={value.decode()}"
 
 
 def _major(program: Path) -> int:

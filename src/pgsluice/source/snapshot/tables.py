@@ -144,6 +144,16 @@ def sequence_values(conn: Connection) -> dict[tuple[str, str], int]:
     return {(schema, name): value for schema, name, value in rows}
 
 
+def filled_views(conn: Connection) -> list[tuple[str, str]]:
+    """The materialized views that have rows or could have: schema and name, in the order they were made."""
+    rows = conn.execute(
+        "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c "
+        "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE c.relkind = 'm' AND c.relispopulated ORDER BY c.oid"
+    )
+    return [(schema, name) for schema, name in rows]
+
+
 _COLUMN_LISTS_FROM: Final = 150000
 _GENERATED_FROM: Final = (
     180000  # a publication may have generated columns; before, its list names them in vain
