@@ -234,7 +234,8 @@ import os, stat, sys
 from pathlib import Path
 service = Path(os.environ["PGSERVICEFILE"])
 assert stat.S_IMODE(service.stat().st_mode) == 0o600
-Path({seen!r}).write_bytes(Path("/proc/self/cmdline").read_bytes() + b"\\n" + service.read_bytes())
+Path({seen!r}).write_bytes(Path("/proc/self/cmdline").read_bytes() + b"\\n" + service.read_bytes()
+    + os.environ["PGOPTIONS"].encode())
 os.execv({program!r}, [{program!r}, *sys.argv[1:]])
 """
 

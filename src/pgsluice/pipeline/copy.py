@@ -179,6 +179,8 @@ class TableCopy:
         if schema is None:
             yield
             return
+        if self._token is None:
+            schema.clean(point.conn)
         schema.make(schema.before)
         yield
         if are_last and not self._stopping.is_set():

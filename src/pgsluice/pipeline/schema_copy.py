@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import structlog
 
+from pgsluice.errors import TargetError
+from pgsluice.postgres.session import database_identity
 from pgsluice.sinks.base import TakesSchema
 from pgsluice.source.snapshot.catalog_schema import read_catalog_schema
+from pgsluice.source.snapshot.objects import named_objects
+from pgsluice.source.snapshot.roles import role_statements
 from pgsluice.source.snapshot.schema_dump import dump_schema
 from pgsluice.source.snapshot.tables import (
     filled_views,
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from pgsluice.pipeline.copy import CopySource
     from pgsluice.postgres.session import Connection
     from pgsluice.schema.renames import Renames
-    from pgsluice.schema.statements import SchemaStatement
+    from pgsluice.schema.statements import NamedObject, SchemaStatement
     from pgsluice.sinks.base import Sink
     from pgsluice.source.snapshot.tables import CopiedTable
 
@@ -38,6 +42,26 @@ class SchemaCopy:
     renames: Renames
     before: Sequence[SchemaStatement]
     after: Sequence[SchemaStatement]
+    without: Sequence[str]  # tables that are left out, as ``"schema"."name"``
+
+    def clean(self, conn: Connection) -> None:
+        """Drop what the target has of these objects, if it wants that."""
+        options = self.sink.schema_options
+        if options is None or not options.clean:
+            return
+        held = self.sink.database()
+        if held is None or held == database_identity(conn):
+            raise TargetError(
+                "clean would drop the source's own objects: the target is the same database, or can't be "
+                "told from it",
+                remedy="Set clean: false, or let both roles execute pg_control_system()",
+            )
+        objects = named_objects(conn, self.without)
+        self.sink.clean([self._renamed(each) for each in objects])
+
+    def _renamed(self, each: NamedObject) -> NamedObject:
+        schema, name = self.renames.table((each.schema, each.name))
+        return replace(each, schema=schema, name=name)
 
     def make(self, statements: Sequence[SchemaStatement]) -> None:
         """Make what is not there yet."""
@@ -77,4 +101,5 @@ def read_schema(
         )
         dump = read_catalog_schema(conn, without=without, owners=owners, privileges=privileges, quoted=quoted)
     named = renames.with_owned(owned_sequences(conn)) if renames else renames
-    return SchemaCopy(sink, named, dump.before, dump.after)
+    roles = role_statements(conn) if sink.schema_options.roles else ()
+    return SchemaCopy(sink, named, (*roles, *dump.before), dump.after, without)

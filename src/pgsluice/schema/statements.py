@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 _LESSER: Final = (
     "ACL",
@@ -33,6 +33,16 @@ class SchemaStatement:
     def carries_rows(self) -> bool:
         """Whether tables can't take their rows without it."""
         return self.kind not in _LESSER
+
+
+@dataclass(frozen=True, slots=True)
+class NamedObject:
+    """An object by its name."""
+
+    kind: Literal["RELATION", "TYPE", "ROUTINE"]
+    schema: str
+    name: str
+    arguments: str = ""  # of a routine, as PostgreSQL tells it from others of its name
 
 
 @dataclass(frozen=True, slots=True)

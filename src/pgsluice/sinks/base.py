@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pyspark.sql import DataFrame
 
-    from pgsluice.schema.statements import SchemaStatement
+    from pgsluice.schema.statements import NamedObject, SchemaStatement
     from pgsluice.schema.table import TableVersion
     from pgsluice.schema.typed.choices import SpecialValues
 
@@ -232,6 +232,8 @@ class SchemaOptions:
 
     owners: bool = False
     privileges: bool = False
+    roles: bool = False  # whether the roles are made that these need
+    clean: bool = False  # whether objects of the same names are dropped before the first copy
 
 
 @runtime_checkable
@@ -241,6 +243,14 @@ class TakesSchema(Protocol):
     @property
     def schema_options(self) -> SchemaOptions | None:
         """None: the schema is left to others."""
+        ...
+
+    def database(self) -> tuple[str, str] | None:
+        """What tells the target from every other database; None when its role may not know."""
+        ...
+
+    def clean(self, objects: Sequence[NamedObject]) -> None:
+        """Drop these objects and nothing else; once, before the first copy."""
         ...
 
     def make_objects(self, statements: Sequence[SchemaStatement]) -> None:

@@ -31,6 +31,16 @@ class PostgresConfig(BaseModel):
     )
     owners: bool = Field(False, description="Objects keep their owners, which must be roles of the target")
     privileges: bool = Field(False, description="Objects keep their grants")
+    roles: bool = Field(
+        False,
+        description="Make the roles that owners and grants need, without passwords; implies owners and "
+        "privileges",
+    )
+    clean: bool = Field(
+        False,
+        description="Before the first copy, and never again, drop what the target has of the source's "
+        "objects; refused when something else there needs one of them",
+    )
     on_conflict: OnConflict = Field(
         "error",
         description="An INSERT whose key is in the target already, which happens only when others write "

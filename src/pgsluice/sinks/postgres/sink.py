@@ -25,6 +25,7 @@ from pgsluice.postgres.session import database_identity
 from pgsluice.sinks.base import SchemaOptions
 from pgsluice.sinks.fold import fold, gathered
 from pgsluice.sinks.postgres.beside import make_beside, swap
+from pgsluice.sinks.postgres.clean import clean
 from pgsluice.sinks.postgres.config import PostgresConfig
 from pgsluice.sinks.postgres.connection import address, open_target, stand_aside
 from pgsluice.sinks.postgres.direct import CopyTask, forget_all_marks, forget_marks, make_room
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pgsluice.postgres.session import Connection
-    from pgsluice.schema.statements import SchemaStatement
+    from pgsluice.schema.statements import NamedObject, SchemaStatement
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Batch, DataStep, SinkContext
     from pgsluice.sinks.postgres.config import OnConflict
@@ -138,7 +139,16 @@ class PostgresSink:
         """How the source's schema is wanted; None when it is left to others."""
         if self._config.schema_copy == "leave":
             return None
-        return SchemaOptions(self._config.owners, self._config.privileges)
+        config = self._config
+        return SchemaOptions(
+            config.owners or config.roles, config.privileges or config.roles, config.roles, config.clean
+        )
+
+    def clean(self, objects: Sequence[NamedObject]) -> None:
+        """Drop these objects, once."""
+        with self._transaction() as conn:
+            clean(conn, self._progress.pipeline, objects)
+            self._tables.forget()
 
     def make_objects(self, statements: Sequence[SchemaStatement]) -> None:
         """Make what is not there yet."""

@@ -48,7 +48,7 @@ _FIRES: Final = re.compile(
 _LEFT_OUT: Final = ("EVENT TRIGGER", "PUBLICATION", "PUBLICATION TABLE", "SUBSCRIPTION")
 _DEBIAN: Final = Path("/usr/lib/postgresql")
 _SERVICE: Final = "pgsluice"
-_NOT_IN_A_SERVICE: Final = ("password", "service", "servicefile")
+_NAMES_A_SERVICE: Final = ("service", "servicefile")
 
 
 def dump_schema(
@@ -119,16 +119,14 @@ def statements(text: str) -> Iterator[SchemaStatement]:
 
 
 def _run(program: Path, conn: Connection, flags: Sequence[str]) -> str:
-    """Run pg_dump. How it connects is in a file that nobody else can read, not on its command line."""
-    environment = {**os.environ, "PGCLIENTENCODING": "UTF8"}
-    if conn.info.password:
-        environment["PGPASSWORD"] = conn.info.password
+    """Run pg_dump, which connects as we did; nothing of that is on its command line, which all can read."""
+    variables, others = _parameters(conn)
     with NamedTemporaryFile("w", prefix="pgsluice-", encoding="utf-8") as file:
-        file.write("\n".join([f"[{_SERVICE}]", *_parameters(conn), ""]))
+        file.write("\n".join([f"[{_SERVICE}]", *others, ""]))
         file.flush()
         done = subprocess.run(
             [str(program), f"--dbname=service={_SERVICE}", *flags],
-            env={**environment, "PGSERVICEFILE": file.name},
+            env={**os.environ, **variables, "PGCLIENTENCODING": "UTF8", "PGSERVICEFILE": file.name},
             capture_output=True,
             text=True,
             encoding="utf-8",
@@ -144,12 +142,22 @@ def _run(program: Path, conn: Connection, flags: Sequence[str]) -> str:
     return done.stdout
 
 
-def _parameters(conn: Connection) -> Iterator[str]:
-    """What the connection was opened with, but for defaults: an older libpq may not know their names."""
+def _parameters(conn: Connection) -> tuple[dict[str, str], list[str]]:
+    """
+    What the connection was opened with: environment variables, and lines for what has none.
+
+    Variables that an older libpq does not know do no harm; in a file they would.
+    """
+    variables, lines = {}, []
     for option in conn.pgconn.info:
-        value = option.val or b""
-        if value not in (b"", option.compiled) and option.keyword.decode() not in _NOT_IN_A_SERVICE:
-            yield f"{option.keyword.decode()}={value.decode()}"
+        keyword, value = option.keyword.decode(), (option.val or b"").decode()
+        if not value or keyword in _NAMES_A_SERVICE:
+            continue
+        if option.envvar:
+            variables[option.envvar.decode()] = value
+        else:
+            lines.append(f"{keyword}={value}")
+    return variables, lines
 
 
 def _major(program: Path) -> int:
