@@ -264,30 +264,3 @@ def test_columns_that_the_source_lacks_are_refused(writer: Writer) -> None:
     changes.insert(ITEMS, "1", "one", None)
     with pytest.raises(TargetSchemaError, match="mine"):
         writer.apply(changes)
-
-
-def test_a_role_that_may_not_stand_aside(database: Database, tmp_path: Path) -> None:
-    """One line says which right is missing; with it an ordinary role can be the target's."""
-    role = f"plain_{database.name}"
-    database.run(
-        f"CREATE ROLE {role} LOGIN PASSWORD 'x'",
-        f"GRANT CREATE ON DATABASE {database.name} TO {role}",
-        f"GRANT CREATE ON SCHEMA public TO {role}",
-    )
-    try:
-        sink = PostgresSink(database.url_as(role, "x"))
-        with pytest.raises(TargetError, match="GRANT SET ON PARAMETER session_replication_role"):
-            sink.open(SinkContext("test", tmp_path))
-        database.run(f"GRANT SET ON PARAMETER session_replication_role TO {role}")
-        sink.open(SinkContext("test", tmp_path))
-        changes = Changes()
-        changes.insert(ITEMS, "1", "one", None)
-        sink.apply(changes.batch(start=None, end="1"))
-        sink.close()
-        assert database.rows("SELECT id, name FROM items") == [(1, "one")]
-    finally:
-        database.run(
-            f"REVOKE SET ON PARAMETER session_replication_role FROM {role}",
-            f"DROP OWNED BY {role}",
-            f"DROP ROLE {role}",
-        )

@@ -16,25 +16,52 @@ if TYPE_CHECKING:
 
 
 def gathered(
-    chunks: Iterable[pa.Table], tables: Mapping[int, TableVersion], most_bytes: int
+    chunks: Iterable[pa.Table],
+    tables: Mapping[int, TableVersion],
+    most_bytes: int,
+    *,
+    one_version: bool = False,
 ) -> Iterator[list[tuple[TableVersion, pa.Table]]]:
     """
     Rows as runs of one table version each, gathered to about so many bytes.
 
-    Tables of a target have no constraints that are looked at between them, so only the order inside each
-    table matters. Messages belong to no table and are left out.
+    Where a target has no constraints that are looked at between tables, only the order inside each table
+    matters; else ``one_version`` gathers until a table changes, so that all tables go on at the same pace.
+    Messages belong to no table and are left out.
     """
     runs: dict[str, list[tuple[int, list[pa.Table]]]] = {}
     size = 0
+    known: dict[str, int] = {}
     for chunk in chunks:
-        for relation, rows in _runs(chunk, tables):
-            _add(runs.setdefault(tables[relation].qualified, []), relation, rows)
-        size += chunk.nbytes
+        for place, piece in enumerate(_cut(chunk, tables, known) if one_version else (chunk,)):
+            if place > 0 and runs:
+                yield _together(runs, tables)
+                runs, size = {}, 0
+            for relation, rows in _runs(piece, tables):
+                _add(runs.setdefault(tables[relation].qualified, []), relation, rows)
+            size += piece.nbytes
         if size >= most_bytes:
             yield _together(runs, tables)
             runs, size = {}, 0
     if runs:
         yield _together(runs, tables)
+
+
+def _cut(chunk: pa.Table, tables: Mapping[int, TableVersion], known: dict[str, int]) -> Iterator[pa.Table]:
+    """The chunk in pieces; each but the first begins with a version of a table that is not the known one."""
+    numbers = chunk["relation"].fill_null(-1).to_numpy()
+    start = 0
+    while True:
+        found, firsts = np.unique(numbers[start:], return_index=True)
+        for first, relation in sorted(zip(firsts.tolist(), found.tolist(), strict=True)):
+            if relation >= 0 and known.setdefault(tables[relation].qualified, relation) != relation:
+                yield chunk.slice(start, first)
+                known.clear()
+                start += first
+                break
+        else:
+            yield chunk.slice(start)
+            return
 
 
 def _together(

@@ -60,7 +60,7 @@ def _prepare(conn: Connection, config: PostgresConfig) -> None:
 
 def stand_aside(conn: Connection) -> bool:
     """
-    Switch triggers and foreign keys of the target off for this session, where that is allowed.
+    Switch triggers and foreign keys of the target off for this session; False where that is not allowed.
 
     They did their work on the source: its result is in the stream.
     """

@@ -48,8 +48,10 @@ class CopyTask:
         table = self.tables[part.relation]
         try:
             with open_target(self.config) as conn:
-                stand_aside(conn)
+                aside = stand_aside(conn)
                 with conn.transaction():
+                    if not aside:
+                        conn.execute("SET CONSTRAINTS ALL DEFERRED")
                     rows = self._copy(conn, part, table) if self._mark(conn, part, table) else 0
         except psycopg.Error as error:
             raise translated(error, address(self.config), table.version) from error

@@ -8,6 +8,7 @@ import psycopg
 from psycopg import errors as pg
 
 from pgsluice.errors import TargetError, TargetSchemaError, TargetUnavailableError
+from pgsluice.sinks.postgres.obstacles import GRANT
 
 if TYPE_CHECKING:
     from pgsluice.schema.table import TableVersion
@@ -40,7 +41,7 @@ def translated(error: psycopg.Error, where: str, version: TableVersion | None) -
     The server's details quote values of rows: they are never shown.
     """
     said = error.diag.message_primary or " ".join(str(error).split())
-    table = version.qualified if version is not None else None
+    table = version.qualified if version is not None else _named(error)
     at = f" while {table} was being written" if table else ""
     if isinstance(error, _TRANSIENT) or (
         isinstance(error, psycopg.OperationalError) and error.sqlstate is None
@@ -59,9 +60,21 @@ def translated(error: psycopg.Error, where: str, version: TableVersion | None) -
             table=table,
             constraint=error.diag.constraint_name,
         )
+    if isinstance(error, pg.ForeignKeyViolation):
+        return TargetSchemaError(
+            f"the foreign key {error.diag.constraint_name} of the target's table {table} is not satisfied",
+            remedy=f"Copy the table that it refers to as well, or let the role switch it off: {GRANT}",
+            table=table,
+            constraint=error.diag.constraint_name,
+        )
     if version is not None and isinstance(error, _MISFITS):
         return _misfit(error, version)
     return TargetError(f"{where} refused a statement{at}: {_without_values(said)}", table=table)
+
+
+def _named(error: psycopg.Error) -> str | None:
+    diag = error.diag
+    return f"{diag.schema_name}.{diag.table_name}" if diag.table_name else None
 
 
 def _misfit(error: psycopg.Error, version: TableVersion) -> TargetSchemaError:

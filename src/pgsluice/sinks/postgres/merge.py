@@ -19,7 +19,7 @@ from pgsluice.sinks.postgres.names import listed
 from pgsluice.sinks.postgres.staging import Staging, cell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pgsluice.postgres.session import Connection
     from pgsluice.sinks.fold import Folded, Patch
@@ -58,12 +58,11 @@ class Merge:
         with self._staging.source("rows", cells) as source:
             statement = sql.SQL(
                 "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM {} rows ON CONFLICT DO NOTHING"
-            ).format(table.name, _names(table), listed(_values(table)), source.sql)
+            ).format(table.name, _names(table), listed(values(table)), source.sql)
             self._conn.execute(statement, source.parameters)
 
     def _delete(self, table: TargetTable, rows: pa.Table) -> None:
-        statement = _delete_copies if "copies" in rows.column_names else _delete_keys
-        columns = [rows[name].cast(pa.string()) for name in rows.column_names]
+        statement, columns = delete_statement(rows)
         with self._staging.source("keys", columns) as source:
             self._conn.execute(statement(table, source.sql), source.parameters)
 
@@ -74,13 +73,7 @@ class Merge:
         One statement, whose parts all see the table as it was before: the missing values are read although
         their rows are deleted beside. The count makes it delete everything before the first row comes.
         """
-        width, keys = len(table.version.columns), patch.base.column_names
-        flags = {index: width + len(keys) + place for place, index in enumerate(patch.missing)}
-        columns = [
-            *(pc.list_element(patch.rows, index) for index in range(width)),
-            *(patch.base[name] for name in keys),
-            *(missing.cast(pa.string()) for missing in patch.missing.values()),
-        ]
+        columns, flags = patch_columns(table, patch)
         assert delete is not None, "a row of the target that is a base is touched"
         touched = [delete[name] for name in delete.column_names]
         with (
@@ -93,42 +86,68 @@ class Merge:
                 "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE "
                 "SELECT patched.* FROM patched CROSS JOIN (SELECT count(*) FROM gone) counted"
             ).format(
-                listed(_values(table, flags)),
+                listed(values(table, flags)),
                 rows.sql,
                 table.rows,
-                _same_key(table, "rows", width),
+                same_key(table, "rows", len(table.version.columns)),
                 _delete_keys(table, gone.sql),
                 table.name,
                 _names(table),
             )
             found = self._conn.execute(statement, [*rows.parameters, *gone.parameters]).rowcount
-        if found != len(patch.rows):
-            raise TargetError(
-                f"{len(patch.rows) - found} rows of {table.version.qualified} have a large value that the "
-                "stream did not send again, and the target lacks the rows that hold it",
-                remedy="Copy the table again",
-                table=table.version.qualified,
-            )
+        require_found(table, len(patch.rows), found)
+
+
+def require_found(table: TargetTable, wanted: int, found: int) -> None:
+    """Raise if rows are missing whose values a patch needs."""
+    if found != wanted:
+        raise TargetError(
+            f"{wanted - found} rows of {table.version.qualified} have a large value that the "
+            "stream did not send again, and the target lacks the rows that hold it",
+            remedy="Copy the table again",
+            table=table.version.qualified,
+        )
+
+
+def patch_columns(
+    table: TargetTable, patch: Patch
+) -> tuple[list[pa.Array | pa.ChunkedArray], dict[int, int]]:
+    """A patch as columns to stage, and by column index: where it is said whether its value is missing."""
+    width, keys = len(table.version.columns), patch.base.column_names
+    columns = [
+        *(pc.list_element(patch.rows, index) for index in range(width)),
+        *(patch.base[name] for name in keys),
+        *(missing.cast(pa.string()) for missing in patch.missing.values()),
+    ]
+    return columns, {index: width + len(keys) + place for place, index in enumerate(patch.missing)}
+
+
+def delete_statement(
+    rows: pa.Table,
+) -> tuple[Callable[[TargetTable, sql.Composable], sql.Composed], list[pa.ChunkedArray]]:
+    """What makes the statement that deletes rows, and the columns that it needs."""
+    statement = _delete_copies if "copies" in rows.column_names else _delete_keys
+    return statement, [rows[name].cast(pa.string()) for name in rows.column_names]
 
 
 def _names(table: TargetTable) -> sql.Composed:
     return listed([column.identifier for column in table.columns])
 
 
-def _values(table: TargetTable, flags: dict[int, int] | None = None) -> Sequence[sql.Composable]:
+def values(table: TargetTable, flags: dict[int, int] | None = None) -> Sequence[sql.Composable]:
     """The columns' values from the text of ``rows``, or from ``t`` where the column's flag is set."""
-    values = []
+    found = []
     for column in table.columns:
         value = sql.SQL("{}::{}").format(cell("rows", column.index), column.type)
         if flags and column.index in flags:
             value = sql.SQL("CASE WHEN {}::bool THEN t.{} ELSE {} END").format(
                 cell("rows", flags[column.index]), column.identifier, value
             )
-        values.append(sql.SQL("{} AS {}").format(value, column.identifier))
-    return values
+        found.append(sql.SQL("{} AS {}").format(value, column.identifier))
+    return found
 
 
-def _same_key(table: TargetTable, other: str, first: int) -> sql.Composed:
+def same_key(table: TargetTable, other: str, first: int) -> sql.Composed:
     """The key of ``t`` equals the cells of ``other`` from ``first`` on."""
     return sql.SQL(" AND ").join(
         sql.SQL("t.{} {} {}::{}").format(
@@ -140,7 +159,7 @@ def _same_key(table: TargetTable, other: str, first: int) -> sql.Composed:
 
 def _delete_keys(table: TargetTable, source: sql.Composable) -> sql.Composed:
     return sql.SQL("DELETE FROM {} t USING {} keys WHERE {}").format(
-        table.rows, source, _same_key(table, "keys", 0)
+        table.rows, source, same_key(table, "keys", 0)
     )
 
 

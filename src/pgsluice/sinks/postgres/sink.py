@@ -3,7 +3,8 @@ The way of a batch into a PostgreSQL database: one transaction with its rows and
 
 Chunks are gathered per table up to a bound, folded, and merged; a source transaction larger than that is
 several folds in the one transaction of the target. Triggers and foreign keys of the target are switched
-off for the session, since what they did on the source is in the stream.
+off for the session, since what they did on the source is in the stream; where that is not allowed, triggers
+are refused and foreign keys satisfied (``obstacles``, ``together``).
 
 Unit of parallelism: one writer, the driver, fed by tasks that decode. Guarantee: exactly once.
 On replay: progress is in the same transaction, so what was applied does not come again; a batch whose
@@ -19,7 +20,6 @@ import psycopg
 import structlog
 from pydantic import SecretStr
 
-from pgsluice.errors import TargetError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.postgres.session import database_identity
 from pgsluice.sinks.base import SchemaOptions
@@ -33,7 +33,9 @@ from pgsluice.sinks.postgres.failures import translated
 from pgsluice.sinks.postgres.merge import Merge
 from pgsluice.sinks.postgres.progress import ProgressRow
 from pgsluice.sinks.postgres.schema import fill_views, make_objects, set_sequences
+from pgsluice.sinks.postgres.staging import Staging
 from pgsluice.sinks.postgres.target import Tables
+from pgsluice.sinks.postgres.together import OneStatement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -67,6 +69,7 @@ class PostgresSink:
     def __init__(self, target: PostgresConfig | str) -> None:
         self._config = target if isinstance(target, PostgresConfig) else PostgresConfig(url=SecretStr(target))
         self._conn: Connection | None = None
+        self._aside = True  # whether triggers and foreign keys of the target are off
         self._tables: Tables
         self._merge: Merge
         self._progress: ProgressRow
@@ -125,9 +128,9 @@ class PostgresSink:
         return {number: self._tables.ready(version) for number, version in step.tables.items()}
 
     def _write_step(self, step: DataStep) -> None:
-        for runs in gathered(step.chunks(), step.tables, self._config.fold_bytes):
-            for version, rows in runs:
-                self._write(version, rows)
+        one_version = not self._aside
+        for runs in gathered(step.chunks(), step.tables, self._config.fold_bytes, one_version=one_version):
+            self._write(runs)
 
     @property
     def takes_ranges(self) -> bool:
@@ -192,23 +195,26 @@ class PostgresSink:
             with suppress(psycopg.Error):
                 conn.close()
 
-    def _write(self, version: TableVersion, rows: pa.Table) -> None:
-        self._writing = version
-        table = self._tables.ready(version)
-        self._merge.apply(table, fold(rows, version, replace=_REPLACE[self._config.on_conflict]))
-        self._writing = None
+    def _write(self, runs: Sequence[tuple[TableVersion, pa.Table]]) -> None:
+        checked = []
+        for version, rows in runs:
+            self._writing = version
+            table = self._tables.ready(version)
+            folded = fold(rows, version, replace=_REPLACE[self._config.on_conflict])
+            if table.checked:
+                checked.append((table, folded))
+            else:
+                self._merge.apply(table, folded)
+            self._writing = None
+        if checked:
+            assert self._conn is not None
+            leaves_conflicts = self._config.on_conflict == "nothing"
+            OneStatement(Staging(self._conn), leaves_conflicts=leaves_conflicts).run(self._conn, checked)
 
     def _connect(self) -> Connection:
         conn = open_target(self._config)
-        if not stand_aside(conn):
-            conn.close()
-            raise TargetError(
-                f"the role of {address(self._config)} may not set session_replication_role, which keeps "
-                "triggers and foreign keys of the target from doing again what they did on the source",
-                remedy="Connect as a superuser, or from PostgreSQL 15 on: "
-                "GRANT SET ON PARAMETER session_replication_role TO <role>",
-            )
-        self._tables = Tables(conn)
+        self._aside = stand_aside(conn)
+        self._tables = Tables(conn, aside=self._aside)
         self._merge = Merge(conn, self._config.on_conflict)
         self._conn = conn
         return conn
@@ -221,6 +227,8 @@ class PostgresSink:
             with self._translating():
                 conn = self._conn or self._connect()
                 with conn.transaction():
+                    if not self._aside:
+                        conn.execute("SET CONSTRAINTS ALL DEFERRED")
                     yield conn
         except BaseException:
             if self._conn is not None:

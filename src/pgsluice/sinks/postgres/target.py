@@ -12,6 +12,7 @@ from psycopg import sql
 from pgsluice.errors import TargetError, TargetSchemaError
 from pgsluice.schema.type_names import display_name
 from pgsluice.sinks.postgres.names import identifier, listed, type_name
+from pgsluice.sinks.postgres.obstacles import is_checked, require_passive
 from pgsluice.sinks.ready import ReadyTables
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class TargetTable:
     key: tuple[TargetColumn, ...]  # the merge key
     referenced: bool  # by a foreign key of another table, which TRUNCATE would refuse
     partitioned: bool = False
+    checked: bool = False  # by foreign keys, while rows are written
 
     @property
     def rows(self) -> sql.Composed:
@@ -91,15 +93,18 @@ class TargetTable:
     @property
     def emptying(self) -> sql.Composed:
         """The statement that removes all rows."""
-        return sql.SQL("DELETE FROM {}" if self.referenced else "TRUNCATE {}").format(self.rows)
+        return sql.SQL("DELETE FROM {}" if self.referenced or self.checked else "TRUNCATE {}").format(
+            self.rows
+        )
 
 
 class Tables(ReadyTables[TargetTable]):
     """Knows the tables of one target over one connection."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: Connection, *, aside: bool = True) -> None:
         super().__init__(self._make_ready)
         self._conn = conn
+        self._aside = aside  # whether triggers and foreign keys are switched off
 
     def _make_ready(self, version: TableVersion) -> TargetTable:
         name = identifier(version.schema, version.name)
@@ -111,6 +116,8 @@ class Tables(ReadyTables[TargetTable]):
         oid, referenced, partitioned, hides_rows = found
         if hides_rows:
             raise _hidden(version)
+        if not self._aside:
+            require_passive(self._conn, oid, version)
         existing = self._columns(oid)
         missing = [column for column in version.columns if column.name not in existing]
         if missing:
@@ -129,6 +136,7 @@ class Tables(ReadyTables[TargetTable]):
             tuple(columns[index] for index in version.merge_key),
             referenced,
             partitioned,
+            not self._aside and is_checked(self._conn, oid),
         )
 
     def _find(self, version: TableVersion) -> tuple[int, bool, bool, bool] | None:
@@ -149,7 +157,11 @@ class Tables(ReadyTables[TargetTable]):
 
     def _add_columns(self, name: sql.Identifier, columns: list[Column]) -> None:
         added = [sql.SQL("ADD COLUMN {}").format(_definition(column)) for column in columns]
+        if not self._aside:  # a table whose rows are still to be checked can't be altered
+            self._conn.execute("SET CONSTRAINTS ALL IMMEDIATE")
         self._conn.execute(sql.SQL("ALTER TABLE {} {}").format(name, listed(added)), ())
+        if not self._aside:
+            self._conn.execute("SET CONSTRAINTS ALL DEFERRED")
 
 
 def _definition(column: Column) -> sql.Composed:
