@@ -32,6 +32,7 @@ from pgsluice.sinks.postgres.direct import CopyTask, forget_all_marks, forget_ma
 from pgsluice.sinks.postgres.failures import translated
 from pgsluice.sinks.postgres.merge import Merge
 from pgsluice.sinks.postgres.progress import ProgressRow
+from pgsluice.sinks.postgres.proof import Proof
 from pgsluice.sinks.postgres.schema import fill_views, make_objects, set_sequences
 from pgsluice.sinks.postgres.staging import Staging
 from pgsluice.sinks.postgres.target import Tables
@@ -72,6 +73,7 @@ class PostgresSink:
         self._aside = True  # whether triggers and foreign keys of the target are off
         self._tables: Tables
         self._merge: Merge
+        self._proof: Proof  # of one batch
         self._progress: ProgressRow
         self._writing: TableVersion | None = None  # for messages
 
@@ -94,8 +96,11 @@ class PostgresSink:
         with self._transaction() as conn:
             if self._progress.holds(batch, conn):
                 return
+            self._proof = Proof()
             for step in batch.steps:
                 if step in copied:
+                    for table in self._ready(step).values():
+                        self._proof.note(table, None)
                     forget_marks(conn, self._progress, self._ready(step))
                 else:
                     self._write_step(step)
@@ -103,8 +108,10 @@ class PostgresSink:
                 forget_all_marks(conn, self._progress)
             for each in batch.swaps:
                 swap(conn, self._tables.ready(each.table), self._tables.ready(each.beside))
+                self._proof.note(self._tables.ready(each.table), None)
                 ProgressRow(each.pipeline).remove(conn)
                 self._tables.forget()
+            self._proof.require(conn, Staging(conn))
             self._progress.move(batch, conn)
             failpoint("sink.before_commit")
         failpoint("sink.after_commit")
@@ -205,6 +212,7 @@ class PostgresSink:
                 checked.append((table, folded))
             else:
                 self._merge.apply(table, folded)
+                self._proof.note(table, folded)
             self._writing = None
         if checked:
             assert self._conn is not None

@@ -13,6 +13,7 @@ from pgsluice.errors import TargetError, TargetSchemaError
 from pgsluice.schema.type_names import display_name
 from pgsluice.sinks.postgres.names import identifier, listed, type_name
 from pgsluice.sinks.postgres.obstacles import is_checked, require_passive
+from pgsluice.sinks.postgres.proof import Rule, deferrable_rules
 from pgsluice.sinks.ready import ReadyTables
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class TargetTable:
     referenced: bool  # by a foreign key of another table, which TRUNCATE would refuse
     partitioned: bool = False
     checked: bool = False  # by foreign keys, while rows are written
+    rules: tuple[Rule, ...] = ()  # that the server does not check while rows are written
 
     @property
     def rows(self) -> sql.Composed:
@@ -137,6 +139,7 @@ class Tables(ReadyTables[TargetTable]):
             referenced,
             partitioned,
             not self._aside and is_checked(self._conn, oid),
+            deferrable_rules(self._conn, oid) if self._aside else (),
         )
 
     def _find(self, version: TableVersion) -> tuple[int, bool, bool, bool] | None:
