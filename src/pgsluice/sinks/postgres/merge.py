@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from pgsluice.errors import TargetError
+from pgsluice.errors import RowRefusedError
 from pgsluice.sinks.postgres.names import listed
 from pgsluice.sinks.postgres.staging import Staging, cell
 
@@ -103,7 +103,7 @@ class Merge:
             )
             found = self._conn.execute(statement, [*rows.parameters, *gone.parameters]).rowcount
         if found != len(patch.rows):
-            raise TargetError(
+            raise RowRefusedError(
                 f"{len(patch.rows) - found} rows of {table.version.qualified} have a large value that the "
                 "stream did not send again, and the target lacks the rows that hold it",
                 remedy="Copy the table again",
