@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pgsluice import LogOptions, Pipeline, PostgresSink, PostgresSource
+from pgsluice.changelog.consumers import Consumers
+from pgsluice.errors import RowRefusedError, TargetSchemaError, TooManyLettersError
+from pgsluice.pipeline.resync import ask_for_copy
+from pgsluice.pipeline.status import collect
 from tests.pipeline.letters import (
     DRIVER,
     EACH,
@@ -20,6 +26,7 @@ from tests.pipeline.letters import (
     prepare,
     source_rows,
 )
+from tests.source.listening import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,3 +113,148 @@ def test_in_the_middle_of_a_large_batch(
     assert pipeline(database, target, tmp_path, batch=way).run(once=True)
     assert letters(tmp_path) == []
     same(database, target, "item", "bag", "other")
+
+
+def test_a_row_that_stops_the_stream(database: Database, target: Target, tmp_path: Path) -> None:
+    """With ``on_error: stop`` the error names table, position and remedy; nothing of the batch is applied."""
+    prepare(database, tmp_path)
+    target.refuse()
+    database.run("INSERT INTO item SELECT g, g, 'secret' FROM generate_series(1, 40) g")
+    with pytest.raises((RowRefusedError, TargetSchemaError), match=r"public\.item.*change 13 of") as caught:
+        pipeline(database, target, tmp_path, on_error="stop").run(once=True)
+    assert caught.value.remedy
+    assert caught.value.fields["position"][1] == 13
+    assert "secret" not in str(caught.value)
+    assert target.rows("item") == []
+    assert letters(tmp_path) == []
+
+
+def test_a_whole_table_that_is_refused(
+    database: Database, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than the bound is no matter of single rows: the run stops, and no letter and no row is kept."""
+    monkeypatch.setattr("pgsluice.pipeline.letters.desk.MAX_OPEN", 20)
+    prepare(database, tmp_path)
+    target.refuse()
+    database.run("INSERT INTO item SELECT g, 13, 'x' FROM generate_series(1, 20) g")
+    assert pipeline(database, target, tmp_path).run(once=True)
+    assert len(letters(tmp_path)) == 20
+    database.run("INSERT INTO item SELECT g, g % 14, 'x' FROM generate_series(21, 60) g")
+    with pytest.raises(TooManyLettersError, match=r"21 dead letters, and 20 is the most.*public\.item"):
+        pipeline(database, target, tmp_path).run(once=True)
+    assert len(letters(tmp_path)) == 20
+    assert target.rows("item") == []
+    target.mend()
+    ask(tmp_path)
+    assert pipeline(database, target, tmp_path).run(once=True)
+    assert letters(tmp_path) == []
+    same(database, target)
+
+
+def test_a_table_that_is_emptied(database: Database, target: Target, tmp_path: Path) -> None:
+    """An applied TRUNCATE closes what was refused before it, also in the same batch, and ends the waiting."""
+    prepare(database, tmp_path, "item", "other")
+    target.refuse("item", "other")
+    database.run("INSERT INTO item VALUES (1, 13, 'x'), (2, 2, 'y')", "INSERT INTO other VALUES (1, 13, 'x')")
+    assert pipeline(database, target, tmp_path).run(once=True)
+    assert [letter.table for letter in letters(tmp_path)] == ["public.item", "public.other"]
+    with database.connect() as conn, conn.transaction():
+        conn.execute("UPDATE item SET t = 'z' WHERE id = 1")
+        conn.execute("INSERT INTO item VALUES (3, 13, 'x')")
+        conn.execute("TRUNCATE item")
+        conn.execute("INSERT INTO item VALUES (1, 1, 'again'), (4, 13, '')")
+    assert pipeline(database, target, tmp_path).run(once=True)
+    assert ids(letters(tmp_path)) == [("I", ["1"]), ("I", ["4"])]
+    assert [letter.table for letter in letters(tmp_path)] == ["public.other", "public.item"]
+    target.mend("item", "other")
+    ask(tmp_path)
+    assert pipeline(database, target, tmp_path).run(once=True)
+    assert letters(tmp_path) == []
+    same(database, target, "item", "other")
+
+
+def test_a_table_that_is_copied_anew(database: Database, target: Target, tmp_path: Path) -> None:
+    """The copy has what was refused: its letters are closed, and the log is held no longer."""
+    prepare(database, tmp_path)
+    target.refuse()
+    database.run("INSERT INTO item VALUES (1, 13, 'x'), (2, 2, 'y')")
+    assert pipeline(database, target, tmp_path).run(once=True)
+    assert len(letters(tmp_path)) == 1
+    log = tmp_path / "state" / "log"
+    assert {each.name for each in Consumers(log).all()} == {"target", "target-letters"}
+    target.mend()
+    ask_for_copy(database.url, "main", tmp_path / "state", ["target"], ("public", "item"))
+    assert pipeline(database, target, tmp_path).run(once=True)
+    assert [letter.status for letter in letters(tmp_path, closed=True)] == ["overtaken"]
+    assert [each.name for each in Consumers(log).all()] == ["target"]
+    same(database, target)
+
+
+def test_the_log_is_kept_for_letters(database: Database, target_database: Database, tmp_path: Path) -> None:
+    """Segments with an open letter stay, however far the sink is; a full log says why, then they go."""
+    target = Postgres(target_database)
+    prepare(database, tmp_path)
+    target.refuse()
+    small = LogOptions(max_bytes=2_000_000)
+    database.run("INSERT INTO item VALUES (0, 13, 'x')")
+    assert pipeline(database, target, tmp_path, log=small).run(once=True)
+    running = pipeline(database, target, tmp_path, log=small)
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    try:
+        for number in range(1, 4):
+            database.run(
+                f"INSERT INTO item SELECT g + {number * 10000}, 0, repeat('x', 100)"
+                " FROM generate_series(1, 5000) g"
+            )
+        (problem,) = wait_until(
+            lambda: [
+                found
+                for found in collect("main", database.url, tmp_path / "state" / "log").problems
+                if found.code == "SLUICE-LOG-FULL"
+            ]
+        )
+        assert "keeps for dead letters" in problem.what
+        assert "dlq list" in problem.remedy
+        target.mend()
+        ask(tmp_path)
+        wait_until(lambda: len(target.rows("item")) == 15001)
+    finally:
+        running.stop()
+        thread.join()
+    assert letters(tmp_path) == []
+    same(database, target)
+
+
+def test_missing_rights_and_tables(database: Database, target_database: Database, tmp_path: Path) -> None:
+    """A table that the role may not write has letters of its own; the other tables go on."""
+    prepare(database, tmp_path, "item", "other")
+    target = Postgres(target_database)
+    target.refuse("item", "other")
+    role = f"r{database.name}"
+    target_database.run(
+        f"CREATE ROLE {role} LOGIN PASSWORD 'x'",
+        f"GRANT CREATE ON DATABASE {target_database.name} TO {role}",
+        f"GRANT ALL ON SCHEMA public TO {role}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON other TO {role}",
+        f"GRANT SET ON PARAMETER session_replication_role TO {role}",
+    )
+    database.run("INSERT INTO item VALUES (1, 1, 'x')", "INSERT INTO other VALUES (1, 1, 'x')")
+
+    def run() -> None:
+        sink = PostgresSink(target_database.url_as(role, "x"))
+        source = PostgresSource(database.url)
+        assert Pipeline(
+            source, sink, state_dir=tmp_path / "state", mode="replication", on_error="dead_letter"
+        ).run(once=True)
+
+    run()
+    (letter,) = letters(tmp_path)
+    assert (letter.table, letter.code) == ("public.item", "SLUICE-ROW-REFUSED")
+    same(database, target, "other")
+    target_database.run(f"GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON item TO {role}")
+    ask(tmp_path)
+    run()
+    assert letters(tmp_path) == []
+    same(database, target, "item", "other")
+    target_database.run(f"DROP OWNED BY {role}", f"DROP ROLE {role}")

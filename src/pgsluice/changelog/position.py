@@ -130,6 +130,14 @@ class Progress:
             fields["replays"] = self.replays
         return json.dumps(fields)
 
+    def require_system(self, system_id: str, target: str) -> None:
+        """Raise when a target holds data of another source."""
+        if self.system_id != system_id:
+            raise WrongSystemError(
+                f"target {target!r} holds data of system {self.system_id}, the source is {system_id}",
+                remedy="Use another target, or empty this one and copy the data again",
+            )
+
     @classmethod
     def decode(cls, token: str) -> Progress:
         """Read a token back."""

@@ -19,7 +19,7 @@ def destroy(
 ) -> None:
     """Remove what init made for this pipeline on the source, and its change log here; nothing else."""
     config = load_config(context, flags(source_url=source_url, name=name, state_dir=state_dir))
-    from pgsluice.pipeline.leave import remove_log, require_no_run
+    from pgsluice.pipeline.leave import remove_letters, remove_log, require_no_run
     from pgsluice.source.uninstall import destroy as remove
     from pgsluice.source.uninstall import slot_of
 
@@ -28,6 +28,8 @@ def destroy(
     slot = slot_of(config.source_url, config.name)
     actions = remove(config.source_url, config.name, dry_run=dry_run)
     actions += remove_log(config.log_dir, slot, dry_run=dry_run)
+    if not config.log_dir.exists() or dry_run:
+        actions += remove_letters(config.state_dir, dry_run=dry_run)
     if json_output:
         print_json({"name": config.name, "dry_run": dry_run, "actions": actions})
     elif not settings(context).quiet:

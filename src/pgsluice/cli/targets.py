@@ -53,7 +53,7 @@ def _forget(context: typer.Context, target: str | None, given: dict[str, Any]) -
     if target is None:
         raise ConfigError("forget which target?", remedy="pgsluice targets forget NAME; `status` lists them")
     config = load_config(context, given)
-    position = forget_target(config.log_dir, target)
+    position = forget_target(config.log_dir, config.state_dir, target)
     if not settings(context).quiet:
         print_text(f"forgot {target}, which stood at {position}: the change log is no longer kept for it")
 

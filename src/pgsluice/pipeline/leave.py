@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.segment import read_meta
 from pgsluice.errors import ConfigError, RunActiveError
 from pgsluice.pipeline.anew import beside_name
+from pgsluice.pipeline.letters.desk import letters_name
 from pgsluice.source.process import listening_process
+from pgsluice.state.database import NAME
+from pgsluice.state.dead_letter import LetterBook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,9 +36,9 @@ def require_no_run(log_dir: Path) -> None:
         )
 
 
-def forget_target(log_dir: Path, name: str) -> Lsn:
+def forget_target(log_dir: Path, state_dir: Path, name: str) -> Lsn:
     """
-    Keep nothing of the log for a target any more; gives where it stood.
+    Keep nothing of the log for a target any more, nor its dead letters; gives where it stood.
 
     A target that a run is writing to is refused: it would say at its next batch what it needs.
     """
@@ -52,9 +56,21 @@ def forget_target(log_dir: Path, name: str) -> Lsn:
             remedy="Take it out of the configuration and start the run again, or stop it; then try again",
             pid=pid,
         )
-    for each in (name, beside_name(name)):
+    with closing(LetterBook(state_dir)) as book:
+        book.settle(name, None)
+    for each in (name, beside_name(name), letters_name(name)):
         consumers.drop(each)
     return known[name].lsn
+
+
+def remove_letters(state_dir: Path, *, dry_run: bool) -> list[str]:
+    """Remove the dead letters of a pipeline, whose rows go with its log; gives what was done, in words."""
+    path = state_dir / NAME
+    if not path.exists():
+        return []
+    for file in () if dry_run else sorted(state_dir.glob(f"{NAME}*")):
+        file.unlink()
+    return [f"remove the dead letters in {path}"]
 
 
 def remove_log(log_dir: Path, slot: SlotAddress, *, dry_run: bool) -> list[str]:

@@ -17,7 +17,7 @@ import structlog
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Lsn, Progress
 from pgsluice.changelog.reader import LogReader, LogSlice
-from pgsluice.errors import SinkBehindLogError, SlotAheadOfLogError, WrongSystemError
+from pgsluice.errors import SinkBehindLogError, SlotAheadOfLogError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.ahead import ReadAhead
 from pgsluice.pipeline.anew import BESIDE, Owner, TablesAnew, beside_name, only
@@ -176,12 +176,7 @@ class SinkLoop(threading.Thread):
         position = known or self._reader.first_lsn
         if self._token is not None:
             progress = Progress.decode(self._token)
-            if progress.system_id != self._reader.meta.system_id:
-                raise WrongSystemError(
-                    f"target {self.sink_name!r} holds data of system {progress.system_id}, "
-                    f"the source is {self._reader.meta.system_id}",
-                    remedy="Use another target, or empty this one and copy the data again",
-                )
+            progress.require_system(self._reader.meta.system_id, self.sink_name)
             position, self._copies = progress.end_lsn, progress.copies
             self._anew.relids, self._replays = progress.anew, progress.replays
             if self._desk is not None:
