@@ -151,6 +151,28 @@ def test_a_whole_table_that_is_refused(
     same(database, target)
 
 
+def test_too_many_changes_of_a_refused_row(
+    database: Database, target_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that wait count too, also where ``on_error`` is ``stop`` by now."""
+    monkeypatch.setattr("pgsluice.pipeline.letters.desk.MAX_OPEN", 3)
+    target = Postgres(target_database)
+    prepare(database, tmp_path)
+    target.refuse()
+    database.run("INSERT INTO item VALUES (1, 13, 'x')")
+    assert pipeline(database, target, tmp_path).run(once=True)
+    database.run(*[f"UPDATE item SET t = '{number}'" for number in range(2)])
+    assert pipeline(database, target, tmp_path, on_error="stop").run(once=True)
+    assert len(letters(tmp_path)) == 3
+    database.run("UPDATE item SET t = 'last'")
+    with pytest.raises(TooManyLettersError, match="wait behind letters of the same rows"):
+        pipeline(database, target, tmp_path, on_error="stop").run(once=True)
+    target.mend()
+    ask(tmp_path)
+    assert pipeline(database, target, tmp_path, on_error="stop").run(once=True)
+    same(database, target)
+
+
 def test_a_table_that_is_emptied(database: Database, target: Target, tmp_path: Path) -> None:
     """An applied TRUNCATE closes what was refused before it, also in the same batch, and ends the waiting."""
     prepare(database, tmp_path, "item", "other")

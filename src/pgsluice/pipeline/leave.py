@@ -11,7 +11,7 @@ from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.segment import read_meta
 from pgsluice.errors import ConfigError, RunActiveError
 from pgsluice.pipeline.anew import beside_name
-from pgsluice.pipeline.letters.desk import letters_name
+from pgsluice.pipeline.letters.desk import is_letters_name, letters_name
 from pgsluice.source.process import listening_process
 from pgsluice.state.database import NAME
 from pgsluice.state.dead_letter import LetterBook
@@ -43,7 +43,7 @@ def forget_target(log_dir: Path, state_dir: Path, name: str) -> Lsn:
     A target that a run is writing to is refused: it would say at its next batch what it needs.
     """
     consumers = Consumers(log_dir)
-    known = {consumer.name: consumer for consumer in consumers.all()}
+    known = {each.name: each for each in consumers.all() if not is_letters_name(each.name)}
     if name not in known:
         raise ConfigError(
             f"the change log {log_dir} is kept for no target named {name!r}",

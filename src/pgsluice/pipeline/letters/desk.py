@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 
-from pgsluice.errors import TargetError, TooManyLettersError
+from pgsluice.errors import LogUnwritableError, TargetError, TooManyLettersError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.letters.sorting import TableRows, by_table
 from pgsluice.sinks.base import TriesRows
@@ -93,6 +93,7 @@ class Desk:
         """
         (step,) = batch.steps
         sorted_ = self._waiting(step)
+        self._require_few(sorted_, "they wait behind letters of the same rows")
         while True:
             step.left_out = frozenset(place for rows in sorted_.values() for place in rows.left_out)
             self._note(sorted_, since, end)
@@ -112,11 +113,11 @@ class Desk:
     def _waiting(self, step: LogStep) -> dict[str, TableRows]:
         """The rows of tables that have letters already."""
         step.left_out = frozenset()
-        if not self._open:
-            return {}
         letters: dict[str, list[Letter]] = {}
         for letter in self._open:
             letters.setdefault(letter.table, []).append(letter)
+        if not any(version.qualified in letters for version in step.tables.values()):
+            return {}
         found = by_table(step.chunks(), step.tables, letters.__contains__)
         return {name: TableRows(name, rows, step.tables, letters[name]) for name, rows in found.items()}
 
@@ -137,23 +138,22 @@ class Desk:
                 sorted_[name].find_refused(trial, lambda refused: self._check(refused, error, sorted_))
         if _count(sorted_) == before:
             raise error  # the target refuses no row for itself
-        self._require_few(sorted_, error)
+        self._require_few(sorted_, error.message)
 
     def _check(self, refused: Refused, error: TargetError, sorted_: Mapping[str, TableRows]) -> None:
         """What becomes of a row that is refused: the policy."""
         if self._on_error == "stop":
             raise located(error, refused)
-        self._require_few(sorted_, error)
+        self._require_few(sorted_, error.message)
 
-    def _require_few(self, sorted_: Mapping[str, TableRows], error: TargetError) -> None:
+    def _require_few(self, sorted_: Mapping[str, TableRows], reason: str) -> None:
         count = len(self._open) + _count(sorted_)
         if count > MAX_OPEN:
             raise TooManyLettersError(
                 f"target {self.name!r} would have {count} dead letters, and {MAX_OPEN} is the most; "
-                f"the last reason was: {error.message}",
+                f"the last reason was: {reason}",
                 remedy="Mend the target, or leave the table out; nothing of this batch was applied. Then "
                 "`pgsluice dlq list`",
-                table=error.fields.get("table"),
             )
 
     def _note(self, sorted_: Mapping[str, TableRows], since: Lsn, end: Lsn) -> None:
@@ -181,11 +181,14 @@ class Desk:
         oldest = min((each.position.commit_lsn for each in letters), default=None)
         if oldest == self._held:
             return
-        if oldest is None:
-            self._consumers.drop(letters_name(self.name))
-        else:
-            # The slot need not wait: a log that is lost takes the letters with it.
-            self._consumers.release(letters_name(self.name), oldest, durable=False)
+        try:
+            if oldest is None:
+                self._consumers.drop(letters_name(self.name))
+            else:
+                # The slot need not wait: a log that is lost takes the letters with it.
+                self._consumers.release(letters_name(self.name), oldest, durable=False, synced=True)
+        except OSError as exc:
+            raise LogUnwritableError(f"the log can't be held for dead letters: {exc.strerror}") from exc
         self._held = oldest
 
 
