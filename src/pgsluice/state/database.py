@@ -11,7 +11,7 @@ import os
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
-from pgsluice.errors import StateFormatError
+from pgsluice.errors import MachineError, StateFormatError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,12 @@ UPGRADES: tuple[str, ...] = (
 def open_state(state_dir: Path) -> sqlite3.Connection:
     """The file of a state directory, made or brought up to date; what is committed to it is on the disk."""
     path = state_dir / NAME
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as exc:
+        raise MachineError(
+            f"can't open {path}: {exc.strerror}", remedy="Mend its rights: it belongs to the run's user"
+        ) from exc
     # A loop opens it in one thread and goes on in another, never in both at once.
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
