@@ -12,7 +12,7 @@ import pytest
 
 from pgsluice import LogOptions, Pipeline, PostgresSink, PostgresSource
 from pgsluice.changelog.consumers import Consumers
-from pgsluice.errors import RowRefusedError, TargetSchemaError, TooManyLettersError
+from pgsluice.errors import RowRefusedError, TargetSchemaError, TargetUnavailableError, TooManyLettersError
 from pgsluice.pipeline.resync import ask_for_copy
 from pgsluice.pipeline.status import collect
 from tests.pipeline.letters import (
@@ -34,6 +34,7 @@ from tests.source.listening import wait_until
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pgsluice.sinks.base import Batch
     from tests.fix_pg import Database
 
 
@@ -283,6 +284,50 @@ def test_missing_rights_and_tables(database: Database, target_database: Database
     assert letters(tmp_path) == []
     same(database, target, "item", "other")
     target_database.run(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+class LosesReplies(PostgresSink):
+    """Applies each batch, and then says that it could not."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.lost: set[str] = set()
+
+    def apply(self, batch: Batch) -> None:
+        """Lose the first reply."""
+        super().apply(batch)
+        if batch.end not in self.lost:
+            self.lost.add(batch.end)
+            self.close()
+            raise TargetUnavailableError("the reply was lost")
+
+
+def test_replies_that_are_lost(database: Database, target_database: Database, tmp_path: Path) -> None:
+    """A batch, or a replay, whose reply was lost is there already: its letters stay, and none comes twice."""
+    target = Postgres(target_database)
+    prepare(database, tmp_path, "item", "bag")
+    target.refuse("item", "bag")
+
+    def run() -> None:
+        sink = LosesReplies(target_database.url)
+        source = PostgresSource(database.url, keyless="full")
+        options = {"mode": "replication", "on_error": "dead_letter", "batch": EACH}
+        assert Pipeline(source, sink, state_dir=tmp_path / "state", **options).run(once=True)
+        assert sink.lost
+
+    for table in ("item", "bag"):
+        database.run(f"INSERT INTO {table} VALUES (1, 13, 'a'), (2, 2, 'b')", f"UPDATE {table} SET t = 'c'")
+    run()
+    assert [(each.table, each.op) for each in letters(tmp_path)] == [
+        (f"public.{table}", op) for table in ("item", "bag") for op in "IU"
+    ]
+    target.mend("item", "bag")
+    ask(tmp_path)
+    run()
+    assert {letter.status for letter in letters(tmp_path, closed=True)} == {"replayed"}
+    database.run("INSERT INTO item VALUES (3, 3, 'd')")
+    run()
+    same(database, target, "item", "bag")
 
 
 def test_random_changes(database: Database, target: Target, tmp_path: Path) -> None:

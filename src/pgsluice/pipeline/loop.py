@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pgsluice.pipeline.copy import CopySource
     from pgsluice.pipeline.copy_report import SinkReport
     from pgsluice.pipeline.letters.desk import OnError
+    from pgsluice.pipeline.letters.replay import Judged
     from pgsluice.pipeline.session import LazySpark
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Sink, SinkContext, Swap
@@ -340,9 +341,13 @@ class SinkLoop(threading.Thread):
         replay = Replay(self._desk, reader, self._context.state_dir)
         ids = [letter.id for letter in asked]
 
+        judged: Judged | None = None
+
         def once() -> None:
+            nonlocal judged
             assert self._token is not None
-            progress = replay.run(ids, self._token, self._progress(self.facts.position))
+            judged = judged or replay.judge(ids)
+            progress = replay.finish(judged, self._token, self._progress(self.facts.position))
             self._replays, self._token = progress.replays, progress.encode()
 
         self._with_patience(once)

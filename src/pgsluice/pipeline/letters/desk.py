@@ -59,6 +59,7 @@ class Desk:
         self._on_error = on_error
         self._open: list[Letter] = []  # all of them are before the sink's position, but while it applies
         self._noted = False  # whether something is noted about a batch that is not applied yet
+        self._trying: tuple[str, dict[str, TableRows]] | None = None  # by the end of a batch
         self._held: Lsn | None = None
 
     def settle(self, progress: Progress | None) -> None:
@@ -92,11 +93,12 @@ class Desk:
             since: the position of the sink before the batch; ``end`` is that after it.
         """
         (step,) = batch.steps
-        sorted_ = self._waiting(step)
+        sorted_ = self._sorted_before(batch) or self._waiting(step)
         self._require_few(sorted_, "they wait behind letters of the same rows")
         while True:
             step.left_out = frozenset(place for rows in sorted_.values() for place in rows.left_out)
             self._note(sorted_, since, end)
+            self._trying = batch.end, sorted_
             try:
                 self.sink.apply(batch)
             except TargetError as error:
@@ -109,6 +111,15 @@ class Desk:
             self.book.passed(self.name, end)
             self._noted = False
             self.look()
+        self._trying = None
+
+    def _sorted_before(self, batch: LogBatch) -> dict[str, TableRows] | None:
+        """
+        What was put aside when the same batch was tried before.
+
+        It may have been applied, and only the reply was lost: then it was applied without these rows.
+        """
+        return self._trying[1] if self._trying is not None and self._trying[0] == batch.end else None
 
     def _waiting(self, step: LogStep) -> dict[str, TableRows]:
         """The rows of tables that have letters already."""

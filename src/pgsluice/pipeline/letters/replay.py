@@ -57,6 +57,17 @@ def with_those_behind(letters: Sequence[Letter], ids: Collection[int]) -> list[L
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """What becomes of letters that are replayed."""
+
+    letters: list[Letter]
+    taken: list[Letter]  # those that can be closed
+    rows: list[TableRows]
+    tables: Tables
+    error: SluiceError | None = None  # why none of them can
+
+
+@dataclass(frozen=True, slots=True)
 class Replay:
     """Replays letters of one sink."""
 
@@ -64,30 +75,44 @@ class Replay:
     reader: LetterReader
     scratch: Path
 
-    def run(self, ids: Collection[int], token: str, progress: Progress) -> Progress:
-        """Replay letters; gives the progress that the sink holds then. What is refused again stays open."""
-        book = self.desk.book
-        letters = with_those_behind(book.letters(self.desk.name), ids)
+    def judge(self, ids: Collection[int]) -> Judged:
+        """Find out which letters the target takes now, with those behind them; changes nothing."""
+        letters = with_those_behind(self.desk.book.letters(self.desk.name), ids)
         try:
             rows, tables = self.reader.read(letters)
-            judged = self._judge(rows, tables)
-            taken = _taken(letters, judged)
-            if taken:
-                progress = self._apply(taken, judged, tables, token, progress)
-        except SluiceError as error:
-            if not isinstance(error, GapError | LogError) and not getattr(error, "caused_by_row", False):
+        except (GapError, LogError) as error:
+            return Judged(letters, [], [], {}, error)
+        judged = self._judge(rows, tables)
+        return Judged(letters, _taken(letters, judged), judged, tables)
+
+    def finish(self, judged: Judged, token: str, progress: Progress) -> Progress:
+        """
+        Apply what is taken and close it; gives the progress that the sink holds then.
+
+        May be called again with the same when a reply was lost. What is refused again stays open.
+        """
+        book, error = self.desk.book, judged.error
+        try:
+            if judged.taken:
+                progress = self._apply(judged, token, progress)
+        except TargetError as exc:
+            if not exc.caused_by_row:
                 raise
-            _refuse_all(self.desk, letters, error)
+            error = exc
+        if error is not None:
+            _refuse_all(self.desk, judged.letters, error)
         else:
-            again = {(each.table, each.position): each for rows in judged for each in rows.refused}
-            for letter in letters:
-                if letter not in taken:
+            again = {(each.table, each.position): each for rows in judged.rows for each in rows.refused}
+            for letter in judged.letters:
+                if letter not in judged.taken:
                     book.refuse(letter, again[letter.table, letter.position])
             logger.info(
-                "dead letters replayed", sink=self.desk.name, applied=len(taken),
-                refused_again=len(letters) - len(taken),
-            )  # fmt: skip
-        book.not_asked(letters)
+                "dead letters replayed",
+                sink=self.desk.name,
+                applied=len(judged.taken),
+                refused_again=len(judged.letters) - len(judged.taken),
+            )
+        book.not_asked(judged.letters)
         self.desk.look()
         return progress
 
@@ -105,13 +130,11 @@ class Replay:
                 each.find_refused(trial, lambda _refused: None)
         return judged
 
-    def _apply(
-        self, taken: Sequence[Letter], judged: list[TableRows], tables: Tables, token: str, progress: Progress
-    ) -> Progress:
+    def _apply(self, judged: Judged, token: str, progress: Progress) -> Progress:
         moved = replace(progress, replays=progress.replays + 1)
-        self.desk.book.begin_replay(taken, moved.replays)
-        parts = [HeldRows(rows.taken) for rows in judged]
-        step = LogStep(parts, tables, Chain(), self.reader.spark, self.scratch, small=True)
+        self.desk.book.begin_replay(judged.taken, moved.replays)
+        parts = [HeldRows(rows.taken) for rows in judged.rows]
+        step = LogStep(parts, judged.tables, Chain(), self.reader.spark, self.scratch, small=True)
         failpoint("letters.before_replay")
         self.desk.sink.apply(LogBatch(token, moved.encode(), (step,)))
         failpoint("letters.after_replay")

@@ -72,4 +72,5 @@ def _replay(config: Config, target: Target, ids: Collection[int], state_dir: Pat
             progress.require_system(LogReader(config.log_dir).meta.system_id, target.name)
         desk.settle(progress)
         if progress is not None:
-            Replay(desk, letter_reader(config, target, store), state_dir).run(ids, token, progress)
+            replay = Replay(desk, letter_reader(config, target, store), state_dir)
+            replay.finish(replay.judge(ids), token, progress)
