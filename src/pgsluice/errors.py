@@ -9,6 +9,7 @@ what to do. ``docs/errors.md`` is generated from this module.
     ├── ConfigError                 2
     │   └── NotInstalledError
     ├── MachineError                2
+    ├── StateFormatError            2
     ├── LogError                    2
     │   ├── LogLockedError
     │   ├── LogFormatError
@@ -39,6 +40,8 @@ what to do. ``docs/errors.md`` is generated from this module.
     │   ├── TargetUnavailableError      (transient)
     │   ├── TargetSchemaError
     │   │   └── UntypedValueError
+    │   ├── RowRefusedError
+    │   ├── TooManyLettersError
     │   ├── TargetLockedError
     │   ├── TargetFencedError
     │   └── OutputClosedError       0
@@ -74,6 +77,7 @@ __all__ = [
     "PoolerError",
     "PublicationChangedError",
     "PublicationMissingError",
+    "RowRefusedError",
     "RunActiveError",
     "SinkBehindLogError",
     "SlotAheadOfLogError",
@@ -88,6 +92,7 @@ __all__ = [
     "SourceError",
     "SourceRefusedError",
     "SourceUnreachableError",
+    "StateFormatError",
     "TableChangedError",
     "TableRewrittenError",
     "TablesDifferError",
@@ -97,6 +102,7 @@ __all__ = [
     "TargetSchemaError",
     "TargetUnavailableError",
     "TimelineDivergedError",
+    "TooManyLettersError",
     "UnsafePublicationError",
     "UnsupportedServerError",
     "UntypedValueError",
@@ -161,6 +167,13 @@ class MachineError(SluiceError):
     """
 
     code = "SLUICE-MACHINE"
+    exit_code = 2
+
+
+class StateFormatError(SluiceError):
+    """The file of the pipeline's own records is damaged, or was written by a newer version."""
+
+    code = "SLUICE-STATE-FORMAT"
     exit_code = 2
 
 
@@ -344,6 +357,8 @@ class TargetError(SluiceError):
 
     code = "SLUICE-TARGET"
     exit_code = 4
+    caused_by_row: ClassVar[bool] = False
+    """Whether single rows are refused, and the target would take a batch without them."""
 
 
 class TargetUnavailableError(TargetError):
@@ -357,6 +372,20 @@ class TargetSchemaError(TargetError):
     """A row does not fit the table that the target has."""
 
     code = "SLUICE-TARGET-SCHEMA"
+    caused_by_row = True
+
+
+class RowRefusedError(TargetError):
+    """The target refuses a row: by a rule of its table, a missing right, or a row that it lacks."""
+
+    code = "SLUICE-ROW-REFUSED"
+    caused_by_row = True
+
+
+class TooManyLettersError(TargetError):
+    """A target refuses so many rows that it has to be mended before the stream goes on."""
+
+    code = "SLUICE-TOO-MANY-LETTERS"
 
 
 class TargetLockedError(TargetError):

@@ -50,9 +50,12 @@ def test_the_configuration_can_not_be_changed() -> None:
         config.name = "other"  # type: ignore[misc]
 
 
-def test_dead_letters_are_refused() -> None:
-    """What would not be done is not accepted."""
-    assert problems(on_error="dead_letter") == ["on_error: 'dead_letter' is not in this version"]
+def test_what_becomes_of_refused_rows() -> None:
+    """A target's own word wins over the pipeline's; kinds that take no single rows have none."""
+    targets = [{"duckdb": {"path": "a"}}, {"postgres": {"url": "postgresql://x", "on_error": "stop"}}]
+    config = load_config(None, {}, {**SOURCE, "on_error": "dead_letter", "targets": targets})
+    assert [target.on_error for target in config.sinks()] == ["dead_letter", "stop"]
+    assert problems(target={"stdout": {"on_error": "stop"}})[0].startswith("target.stdout.on_error")
 
 
 @pytest.mark.parametrize("name", ["Shop", "a-b", "1st", "", "x" * 41, "a b"])

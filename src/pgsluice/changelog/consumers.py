@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.position import Lsn
+from pgsluice.changelog.segment import sync_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,20 +40,25 @@ class Consumers:
     def __init__(self, log: Path) -> None:
         self._directory = log / "consumers"
 
-    def release(self, name: str, lsn: Lsn, *, durable: bool = True) -> None:
+    def release(self, name: str, lsn: Lsn, *, durable: bool = True, synced: bool = False) -> None:
         """
         Say that ``name`` no longer needs anything up to ``lsn``.
 
         Written in place, so that it works on a full disk too, which only this can help. Not synced: after
-        a crash an older value only keeps segments longer.
+        a crash an older value only keeps segments longer. ``synced`` is for one who speaks up for the first
+        time about what others have passed: its file must not be lost.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
         said = json.dumps({"name": name, "lsn": str(lsn), "seen": time.time(), "durable": durable})
         handle = os.open(self._path(name), os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.pwrite(handle, said.encode().ljust(_FILE_BYTES), 0)
+            if synced:
+                os.fsync(handle)
         finally:
             os.close(handle)
+        if synced:
+            sync_directory(self._directory)
 
     def drop(self, name: str) -> None:
         """Forget a consumer: it holds nothing back any more."""

@@ -108,6 +108,7 @@ class Progress:
     end_lsn: Lsn  # end of the last applied transaction
     copies: Copies | None = None  # None: nothing was copied
     anew: tuple[int, ...] = ()  # tables whose rows are old: they are being copied anew
+    replays: int = 0  # how often dead letters were replayed: tells tokens at one position apart
 
     def encode(self) -> str:
         """The token that a sink keeps beside its data."""
@@ -125,7 +126,17 @@ class Progress:
             }
         if self.anew:
             fields["anew"] = self.anew
+        if self.replays:
+            fields["replays"] = self.replays
         return json.dumps(fields)
+
+    def require_system(self, system_id: str, target: str) -> None:
+        """Raise when a target holds data of another source."""
+        if self.system_id != system_id:
+            raise WrongSystemError(
+                f"target {target!r} holds data of system {self.system_id}, the source is {system_id}",
+                remedy="Use another target, or empty this one and copy the data again",
+            )
 
     @classmethod
     def decode(cls, token: str) -> Progress:
@@ -139,6 +150,7 @@ class Progress:
                 Lsn.parse(fields["lsn"]),
                 None if copies is None else _copies(copies),
                 tuple(fields.get("anew", ())),
+                int(fields.get("replays", 0)),
             )
         except (ValueError, KeyError, TypeError) as exc:
             raise WrongSystemError(

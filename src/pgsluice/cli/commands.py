@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "run": Entry("pgsluice.cli.run:run", alias="start"),
     "snapshot": Entry("pgsluice.cli.snapshot:snapshot"),
     "resync": Entry("pgsluice.cli.resync:resync"),
+    "dlq": Entry("pgsluice.cli.dlq.app:app"),
     "status": Entry("pgsluice.cli.status:status"),
     "tail": Entry("pgsluice.cli.tail:tail"),
     "demo": Entry("pgsluice.cli.demo:demo"),

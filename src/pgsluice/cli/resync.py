@@ -55,12 +55,14 @@ def _sinks(config: Config, target: str | None) -> Sequence[str]:
     from pgsluice.changelog.consumers import Consumers
     from pgsluice.errors import ConfigError
     from pgsluice.pipeline.anew import beside_name
+    from pgsluice.pipeline.letters.desk import letters_name
 
     if config.target or config.targets:
         known = [each.name for each in config.sinks() if each.kind.form == "tables"]
     else:
         readers = [each.name for each in Consumers(config.log_dir).all()]
-        known = [name for name in readers if name not in map(beside_name, readers)]
+        beside = [named(name) for name in readers for named in (beside_name, letters_name)]
+        known = [name for name in readers if name not in beside]
     if target is not None and target not in known:
         raise ConfigError(
             f"there is no target {target!r} that holds tables",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from pgsluice.changelog.envelope import ENVELOPE, in_envelope
+from pgsluice.pipeline.letters.place import without
 from pgsluice.pipeline.session import error_of_task
 from pgsluice.pipeline.staging import stage, staged_tables
 from pgsluice.source.tasks import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pgsluice.modifiers.chain import Chain
+    from pgsluice.pipeline.letters.place import Place
     from pgsluice.schema.table import TableVersion
     from pgsluice.schema.typed.choices import SpecialValues
     from pgsluice.sinks.base import RawRange, Swap
@@ -83,6 +85,7 @@ class LogStep:
         self._scratch = scratch
         self._ready: Future[_Staged] | None = None
         self.small = small
+        self.left_out: frozenset[Place] = frozenset()  # rows that :meth:`chunks` does not give
 
     @property
     def tables(self) -> Mapping[int, TableVersion]:
@@ -118,7 +121,11 @@ class LogStep:
             return work_in_tasks(self._spark(), self._parts, work)
 
     def chunks(self) -> Iterator[pa.Table]:
-        """The rows as Arrow tables on the driver, in order."""
+        """The rows as Arrow tables on the driver, in order; without those that are left out."""
+        for chunk in self._chunks():
+            yield without(chunk, self.left_out) if self.left_out else chunk
+
+    def _chunks(self) -> Iterator[pa.Table]:
         if self.small:
             yield (
                 self._chain.apply_local(self._local, self._tables, self._spark)

@@ -64,6 +64,7 @@ def build_pipeline(
         renames={target.name: target.renames for target in targets},
         wanted=config.modifiers.filter.matcher().matches,
         mode=config.postgres.mode,
+        on_error={target.name: target.on_error for target in targets},
         spark=SparkOptions(
             config.spark.master,
             config.spark.conf,

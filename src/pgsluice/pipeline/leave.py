@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.consumers import Consumers
@@ -12,8 +12,11 @@ from pgsluice.changelog.segment import read_meta
 from pgsluice.errors import ConfigError, RunActiveError
 from pgsluice.pipeline.anew import beside_name
 from pgsluice.pipeline.copy_report import REPORTS
+from pgsluice.pipeline.letters.desk import is_letters_name, letters_name
 from pgsluice.pipeline.remembered import PROGRESS, progress_path
 from pgsluice.source.process import listening_process
+from pgsluice.state.database import NAME
+from pgsluice.state.dead_letter import LetterBook
 from pgsluice.state.requests import REQUESTS
 
 if TYPE_CHECKING:
@@ -38,12 +41,12 @@ def require_no_run(log_dir: Path) -> None:
 
 def forget_target(log_dir: Path, state_dir: Path, name: str) -> Lsn:
     """
-    Keep nothing of the log for a target any more; gives where it stood.
+    Keep nothing of the log for a target any more, nor its dead letters; gives where it stood.
 
     A target that a run is writing to is refused: it would say at its next batch what it needs.
     """
     consumers = Consumers(log_dir)
-    known = {consumer.name: consumer for consumer in consumers.all()}
+    known = {each.name: each for each in consumers.all() if not is_letters_name(each.name)}
     if name not in known:
         raise ConfigError(
             f"the change log {log_dir} is kept for no target named {name!r}",
@@ -56,7 +59,9 @@ def forget_target(log_dir: Path, state_dir: Path, name: str) -> Lsn:
             remedy="Take it out of the configuration and start the run again, or stop it; then try again",
             pid=pid,
         )
-    for each in (name, beside_name(name)):
+    with closing(LetterBook(state_dir)) as book:
+        book.settle(name, None)
+    for each in (name, beside_name(name), letters_name(name)):
         consumers.drop(each)
     progress_path(state_dir, name).unlink(missing_ok=True)
     return known[name].lsn
@@ -73,10 +78,14 @@ def remove_log(log_dir: Path, state_dir: Path, slot: SlotAddress, *, dry_run: bo
         return []
     if (meta.system_id, meta.slot) != (slot.system_id, slot.name):
         return [f"leave the change log {log_dir}, which was filled from slot {meta.slot} of another pipeline"]
+    letters = sorted(state_dir.glob(f"{NAME}*"))  # with what SQLite has beside the file
     if not dry_run:
         shutil.rmtree(log_dir)
+        for file in letters:
+            file.unlink()
         for own in (PROGRESS, REPORTS, REQUESTS):
             shutil.rmtree(state_dir / own, ignore_errors=True)
         with suppress(OSError):  # not empty, or not there
             state_dir.rmdir()
-    return [f"remove the change log {log_dir}"]
+    done = [f"remove the change log {log_dir}"]
+    return [*done, f"remove the dead letters in {state_dir / NAME}"] if letters else done

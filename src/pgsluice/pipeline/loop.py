@@ -17,12 +17,15 @@ import structlog
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Lsn, Progress
 from pgsluice.changelog.reader import LogReader, LogSlice
-from pgsluice.errors import SinkBehindLogError, SlotAheadOfLogError, WrongSystemError
+from pgsluice.errors import SinkBehindLogError, SlotAheadOfLogError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.ahead import ReadAhead
 from pgsluice.pipeline.anew import BESIDE, Owner, TablesAnew, beside_name, only
 from pgsluice.pipeline.batch import SMALL_BYTES, LogBatch, LogStep
 from pgsluice.pipeline.copy import TableCopy
+from pgsluice.pipeline.letters.desk import Desk
+from pgsluice.pipeline.letters.reading import LetterReader
+from pgsluice.pipeline.letters.replay import Replay
 from pgsluice.pipeline.policy import with_patience
 from pgsluice.pipeline.remembered import with_progress
 from pgsluice.pipeline.sequences import FollowedSequences
@@ -44,11 +47,14 @@ if TYPE_CHECKING:
     from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.copy import CopySource
     from pgsluice.pipeline.copy_report import SinkReport
+    from pgsluice.pipeline.letters.desk import OnError
+    from pgsluice.pipeline.letters.replay import Judged
     from pgsluice.pipeline.session import LazySpark
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Sink, SinkContext, Swap
     from pgsluice.source.relations import Catalog
     from pgsluice.source.snapshot.tables import CopiedTable
+    from pgsluice.state.dead_letter import LetterBook
     from pgsluice.state.requests import Requests
 
 logger = structlog.get_logger(__name__)
@@ -112,6 +118,8 @@ class SinkLoop(threading.Thread):
         copies_first: bool = True,
         renames: Renames | None = None,
         requests: Requests | None = None,
+        letters: LetterBook | None = None,
+        on_error: OnError = "stop",
     ) -> None:
         super().__init__(name=f"sink-{name}", daemon=True)
         self._sink = with_progress(sink, name)
@@ -126,6 +134,8 @@ class SinkLoop(threading.Thread):
         self._catalog = catalog
         self._wanted = wanted
         self._consumers = Consumers(log)
+        self._desk = Desk(name, sink, letters, self._consumers, on_error=on_error) if letters else None
+        self._replays = 0
         self._store: SchemaStore  # of the loop's own thread
         self._stopping = threading.Event()
         self._until: Lsn | None = None
@@ -167,14 +177,13 @@ class SinkLoop(threading.Thread):
         position = self._reader.first_lsn
         if self._token is not None:
             progress = Progress.decode(self._token)
-            if progress.system_id != self._reader.meta.system_id:
-                raise WrongSystemError(
-                    f"target {self.sink_name!r} holds data of system {progress.system_id}, "
-                    f"the source is {self._reader.meta.system_id}",
-                    remedy="Use another target, or empty this one and copy the data again",
-                )
+            progress.require_system(self._reader.meta.system_id, self.sink_name)
             position, self._copies = progress.end_lsn, progress.copies
-            self._anew.relids = progress.anew
+            self._anew.relids, self._replays = progress.anew, progress.replays
+            if self._desk is not None:
+                self._desk.settle(progress)
+        elif self._desk is not None:
+            self._desk.settle(None)
         self._new = self._token is None
         self.facts.position = position
         self._consumers.release(self.sink_name, position)
@@ -231,11 +240,13 @@ class SinkLoop(threading.Thread):
         try:
             self._copy(store)
             self.is_streaming = True
+            self._overtake_letters(self._anew.relids)
             self._anew.resume()
             if self._copies is not None and self._copies.points:
                 self._copied_names = {version.relid: version.qualified for version in store.versions()}
             while not (self._stopping.is_set() or self.finished):
                 self._tend_anew()
+                self._replay_letters()
                 if self._sequences is not None:
                     self._sequences.follow()
                 slice_, step = self._ahead.take() or (self._next(), None)
@@ -254,6 +265,8 @@ class SinkLoop(threading.Thread):
             self._anew.stop()
             self._ahead.close()
             self._sink.close()
+            if self._desk is not None:
+                self._desk.book.close()
             store.close()
 
     def _copy(self, store: SchemaStore) -> None:
@@ -300,7 +313,38 @@ class SinkLoop(threading.Thread):
     ) -> bool:
         if self._copies is not None and copied:
             self._copies = self._copies.with_copied(self.facts.position, copied)
-        return self._move(replace(self._progress(self.facts.position), anew=relids), swaps)
+        kept = self._move(replace(self._progress(self.facts.position), anew=relids), swaps)
+        if kept:
+            self._overtake_letters(relids)
+        return kept
+
+    def _overtake_letters(self, relids: Sequence[int]) -> None:
+        """Tables that are copied anew get rows that are newer than those that were refused."""
+        if self._desk is not None and relids:
+            versions = [version for version in self._store.versions() if version.relid in relids]
+            self._desk.overtake(self._renames.version(version).qualified for version in versions)
+
+    def _replay_letters(self) -> None:
+        """Replay the letters that people ask for."""
+        asked = self._desk.asked() if self._desk is not None else ()
+        if not asked or self._desk is None or self._token is None:
+            return
+        reader = LetterReader(
+            self._log, lambda: self._store, self._chain, self._session, self._renames, self._takes
+        )
+        replay = Replay(self._desk, reader, self._context.state_dir)
+        ids = [letter.id for letter in asked]
+
+        judged: Judged | None = None
+
+        def once() -> None:
+            nonlocal judged
+            assert self._token is not None
+            judged = judged or replay.judge(ids)
+            progress = replay.finish(judged, self._token, self._progress(self.facts.position))
+            self._replays, self._token = progress.replays, progress.encode()
+
+        self._with_patience(once)
 
     def _loop_beside(self, relids: Sequence[int]) -> SinkLoop:
         """A loop of its own for the tables that are copied anew."""
@@ -420,12 +464,18 @@ class SinkLoop(threading.Thread):
                     lambda following: self._step(following, relations),
                 )
             end = self._progress(slice_.end).encode()
-            self._sink.apply(LogBatch(self._token, end, (step,)))
+            self._hand_over(LogBatch(self._token, end, (step,)), slice_)
 
         if self._with_patience(once):
             self._moved_to(slice_.end, end)
             self.facts.batches += 1
             self.facts.changes += slice_.changes
+
+    def _hand_over(self, batch: LogBatch, slice_: LogSlice) -> None:
+        if self._desk is None:
+            self._sink.apply(batch)
+        else:
+            self._desk.apply(batch, slice_.start, slice_.end)
 
     def _step(self, slice_: LogSlice, relations: Relations) -> LogStep:
         parts, tables = relations.resolve(slice_.ranges)
@@ -485,7 +535,7 @@ class SinkLoop(threading.Thread):
 
     def _progress(self, end: Lsn) -> Progress:
         meta = self._reader.meta
-        return Progress(meta.system_id, meta.timeline, end, self._copies, self._anew.relids)
+        return Progress(meta.system_id, meta.timeline, end, self._copies, self._anew.relids, self._replays)
 
 
 def _sequences(source: CopySource | None, sink: Sink, renames: Renames) -> FollowedSequences | None:

@@ -29,10 +29,12 @@ from pgsluice.source.names import DEFAULT_PIPELINE
 from pgsluice.source.postgres import LogOptions, PostgresSource
 from pgsluice.source.process import ListenerProcess, prepare_directory
 from pgsluice.source.snapshot.tables import published_tables
+from pgsluice.state.dead_letter import LetterBook
 from pgsluice.state.requests import Requests
 
 if TYPE_CHECKING:
     from pgsluice.changelog.position import Lsn
+    from pgsluice.pipeline.letters.desk import OnError
     from pgsluice.sinks.base import Sink
     from pgsluice.source.records import PipelineRecord
 
@@ -61,6 +63,7 @@ class Pipeline:
         wanted: says which tables go on, by schema and name.
         renames: what tables are called in the targets; for all of them, or by name of the sink.
         mode: whether tables are copied into a new sink before its stream begins.
+        on_error: what becomes of a row that a target refuses; for all sinks, or by name.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Pipeline:
         wanted: Callable[[str, str], bool] | None = None,
         renames: Renames | Mapping[str, Renames] | None = None,
         mode: Mode = "snapshot_and_replication",
+        on_error: OnError | Mapping[str, OnError] = "stop",
         spark: SparkOptions | None = None,
         listener_logs: Mapping[str, Any] | None = None,
     ) -> None:
@@ -91,6 +95,7 @@ class Pipeline:
         self._wanted = wanted
         self._renames = renames or Renames()
         self._mode = mode
+        self._on_error = on_error
         self._spark = LazySpark(spark or SparkOptions())
         self._listener_logs = dict(listener_logs or {})
         self._stopping = threading.Event()
@@ -168,6 +173,8 @@ class Pipeline:
                 copy_from=self._copy_from(record),
                 copies_first=self._mode != "replication",
                 requests=Requests(self.state_dir),
+                letters=LetterBook(self.state_dir),
+                on_error=self._on_error if isinstance(self._on_error, str) else self._on_error[name],
                 renames=self._renames_of(name),
             )
             self.loops[name] = loop

@@ -8,6 +8,7 @@ run is active and while none is.
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,14 @@ from pgsluice.changelog.reader import BEHIND_REMEDY, LogReader
 from pgsluice.changelog.segment import read_meta, segments
 from pgsluice.errors import SinkBehindLogError, SluiceError
 from pgsluice.pipeline.copy_report import SinkReport, read_reports
+from pgsluice.pipeline.letters.desk import is_letters_name
 from pgsluice.source.connect import connect, identify, source_errors
 from pgsluice.source.handshake import require_log_of
 from pgsluice.source.process import listening_process
 from pgsluice.source.records import require_pipeline
 from pgsluice.source.report import read_report
 from pgsluice.source.slot import SlotState, read_slot
+from pgsluice.state.dead_letter import LetterBook
 from pgsluice.state.requests import Requests
 
 if TYPE_CHECKING:
@@ -51,6 +54,15 @@ class SinkStatus:
     seen: float  # when it last moved (seconds since 1970)
 
 
+@dataclass(frozen=True, slots=True)
+class LettersStatus:
+    """The rows that one sink's target refused, and that wait."""
+
+    sink: str
+    open: int
+    oldest: float  # when it was refused (seconds since 1970)
+
+
 @dataclass(slots=True)
 class Status:
     """Everything that ``pgsluice status`` tells."""
@@ -62,6 +74,7 @@ class Status:
     log: dict[str, Any] = field(default_factory=dict)
     listener: dict[str, Any] = field(default_factory=dict)
     sinks: list[SinkStatus] = field(default_factory=list)
+    letters: list[LettersStatus] = field(default_factory=list)
     copies: list[SinkReport] = field(default_factory=list)
     resyncs: list[str] = field(default_factory=list)  # tables that are or will be copied anew, by sink
     problems: list[Problem] = field(default_factory=list)
@@ -82,7 +95,23 @@ def collect(name: str, url: str, log_dir: Path, state_dir: Path | None = None) -
     state_dir = state_dir or log_dir.parent
     status.copies = read_reports(state_dir)
     status.resyncs = [f"{each.sink}: {each.qualified}" for each in Requests(state_dir).open()]
+    try:
+        _look_at_letters(status, state_dir)
+    except SluiceError as exc:
+        status.problems.append(_problem(exc))
     return status
+
+
+def _look_at_letters(status: Status, state_dir: Path) -> None:
+    with closing(LetterBook(state_dir)) as book:
+        noted: dict[str, list[float]] = {}
+        for letter in book.letters():
+            noted.setdefault(letter.sink, []).append(letter.noted_at)
+    for sink, times in noted.items():
+        status.letters.append(LettersStatus(sink, len(times), min(times)))
+        rows = "1 change" if len(times) == 1 else f"{len(times)} changes"
+        what = f"{rows} that {sink} could not take wait as dead letters; the change log is kept for them"
+        status.problems.append(Problem("SLUICE-DEAD-LETTERS", what, "See them with: pgsluice dlq list"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +188,10 @@ def _look_at_log(status: Status, log_dir: Path, source: _Source | None) -> None:
     report = read_report(log_dir)
     if report is not None:
         status.listener = asdict(report)
-        status.problems += _listener_problems(status)
+        status.problems += _listener_problems(status, log_dir)
     for consumer in Consumers(log_dir).all():
+        if is_letters_name(consumer.name):
+            continue
         behind = max(source.wal_end - consumer.lsn, 0) if source is not None else None
         waiting = reader.commit_time_after(consumer.lsn) if consumer.lsn >= reader.first_lsn else None
         lag = None if waiting is None else round(time.time() - waiting, 3)
@@ -172,17 +203,26 @@ def _look_at_log(status: Status, log_dir: Path, source: _Source | None) -> None:
             status.problems.append(Problem(SinkBehindLogError.code, what, BEHIND_REMEDY))
 
 
-def _listener_problems(status: Status) -> list[Problem]:
+def _listener_problems(status: Status, log_dir: Path) -> list[Problem]:
     report = status.listener
     if report["state"] == "failed" and report["error"]:
         error = report["error"]
         return [Problem(error["code"], error["message"], error["remedy"])]
     if report["state"] == "full" and status.running:
-        what = "the change log is full, so nothing is read from the source"
-        return [Problem("SLUICE-LOG-FULL", what, "Mend the slowest sink below, or raise log.max_bytes")]
+        return [_full_log(log_dir)]
     if report["state"] == "reconnecting" and status.running:
         return [Problem("SLUICE-SOURCE-UNREACHABLE", report["reason"], "It is tried again until it works")]
     return []
+
+
+def _full_log(log_dir: Path) -> Problem:
+    slowest = min(Consumers(log_dir).all(), key=lambda consumer: consumer.lsn, default=None)
+    if slowest is not None and is_letters_name(slowest.name):
+        what = "the change log is full of what it keeps for dead letters, so nothing is read from the source"
+        remedy = "See them with pgsluice dlq list, then replay or discard them; or raise log.max_bytes"
+        return Problem("SLUICE-LOG-FULL", what, remedy)
+    what = "the change log is full, so nothing is read from the source"
+    return Problem("SLUICE-LOG-FULL", what, "Mend the slowest sink below, or raise log.max_bytes")
 
 
 def _problem(exc: SluiceError) -> Problem:

@@ -32,12 +32,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import pyarrow as pa
     from pydantic import BaseModel
     from pyspark.sql import DataFrame
 
+    from pgsluice.errors import TargetError
     from pgsluice.schema.statements import NamedObject, SchemaStatement
     from pgsluice.schema.table import TableVersion
     from pgsluice.schema.typed.choices import SpecialValues
@@ -226,6 +228,28 @@ class HoldsTables(Protocol):
         ...
 
 
+class Trial(Protocol):
+    """Rows on their way into a target, none of which will stay."""
+
+    def take(self, rows: pa.Table, tables: Mapping[int, TableVersion]) -> TargetError | None:
+        """
+        Put rows, in the envelope, on top of those that were taken; None if the target takes them.
+
+        Else nothing of these rows is there, those before still are, and this is why. An error that has
+        nothing to do with the rows is raised.
+        """
+        ...
+
+
+@runtime_checkable
+class TriesRows(Protocol):
+    """A sink that can find out which rows its target refuses. Of a batch it reads nothing but ``chunks``."""
+
+    def trial(self) -> AbstractContextManager[Trial]:
+        """Begin at what the target holds; at the end everything is as it was before."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SchemaOptions:
     """How a target wants the source's schema."""
@@ -278,4 +302,5 @@ class SinkKind:
     build: Any  # (config) -> Sink; imports what it needs
     example: str  # YAML of the target section
     extra: str | None = None  # pip extra that brings its library
+    tries_rows: bool = False  # whether its sink TriesRows: rows that the target refuses can be left out
     max_wait: float | None = None  # seconds that its batches fill by default; None: as the pipeline's

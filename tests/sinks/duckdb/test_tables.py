@@ -11,7 +11,13 @@ import duckdb
 import pytest
 from pydantic import ValidationError
 
-from pgsluice.errors import TargetError, TargetLockedError, TargetSchemaError, TargetUnavailableError
+from pgsluice.errors import (
+    RowRefusedError,
+    TargetError,
+    TargetLockedError,
+    TargetSchemaError,
+    TargetUnavailableError,
+)
 from pgsluice.sinks.base import SinkContext
 from pgsluice.sinks.duckdb import KIND, DuckDBConfig
 from pgsluice.testing.batches import UNCHANGED, Changes, table
@@ -250,7 +256,7 @@ def test_a_refused_statement_shows_no_row(tmp_path: Path):
     path = tmp_path / "t.duckdb"
     write(path, row(FIRST, "1", "a"))
     read(path, "CREATE UNIQUE INDEX i ON public.t (name)")
-    with pytest.raises(TargetError, match=r"refused a statement on t\.duckdb: Constraint Error") as caught:
+    with pytest.raises(RowRefusedError, match=r"public\.t breaks a rule of DuckDB's table") as caught:
         write(path, row(FIRST, "2", "secret"), row(FIRST, "3", "secret"))
     assert "secret" not in str(caught.value)
     assert not caught.value.transient

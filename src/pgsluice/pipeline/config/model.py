@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from pgsluice.errors import ConfigError
-from pgsluice.pipeline.config.section import Pattern, Reserved, Section, not_yet
+from pgsluice.pipeline.config.section import Pattern, Reserved, Section
 from pgsluice.pipeline.config.source import PostgresSourceConfig, SourceConfig
 from pgsluice.pipeline.config.targets import (
     BatchConfig,
     Name,
     NamedTargetSection,
+    OnError,
     Target,
     TargetBatchConfig,
     TargetSection,
@@ -138,8 +139,8 @@ class Config(Section):
     batch: BatchConfig = BatchConfig()
     """How much goes into one batch, for targets that don't say otherwise."""
 
-    on_error: Annotated[Literal["stop"], not_yet("dead_letter")] = "stop"
-    """What to do with a row that a target refuses: stop."""
+    on_error: OnError = "stop"
+    """What to do with a row that a target refuses: stop, or dead_letter: put it aside (postgres, duckdb)."""
 
     source: SourceConfig | None = None
     """Where changes come from: exactly one kind of source."""
@@ -207,7 +208,8 @@ class Config(Section):
             getattr(options, "schema_map", {}),
             {source: table.target for source, table in getattr(options, "tables", {}).items()},
         )
-        return Target(_target_name(section), registry.kind(kind), options, batch, renames)
+        on_error = getattr(options, "on_error", None) or self.on_error
+        return Target(_target_name(section), registry.kind(kind), options, batch, renames, on_error)
 
 
 def config_model(kinds: tuple[SinkKind, ...] | None = None) -> type[Config]:

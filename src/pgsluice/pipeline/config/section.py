@@ -26,17 +26,6 @@ class Reserved(Section):
     """A section that has no settings in this version."""
 
 
-def not_yet(*names: str) -> BeforeValidator:
-    """Refuse values that a later version will know, instead of calling them wrong."""
-
-    def check(value: Any) -> Any:
-        if value in names:
-            raise ValueError(f"{value!r} is not in this version")
-        return value
-
-    return BeforeValidator(check)
-
-
 def _check_pattern(value: Any) -> Any:
     if isinstance(value, str):
         try:

@@ -1,14 +1,14 @@
 """
 The ``target`` and ``targets`` sections, made from the kinds that the sink registry knows.
 
-Each kind's own model gets the settings that every target has (``batch``), and becomes one key of
+Each kind's own model gets the settings that targets have in common (``batch``), and becomes one key of
 ``target``. Neighbours: ``sinks/registry.py`` finds the kinds, ``model.py`` puts the sections in place.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, PositiveInt, create_model, model_validator
 
@@ -25,7 +25,11 @@ QUEUE_BYTES: Final = 64 * MiB  # one full batch may be made ready while another 
 
 SCHEMA_MAP: Final = "Schemas that are called otherwise in this target, such as public: shop."
 TABLES: Final = "Tables that are called otherwise in this target: public.orders: {target: sales.orders}."
+ON_ERROR: Final = "What to do with a row that this target refuses, instead of the pipeline's on_error."
 BATCH: Final = "Batches of this target, where they differ from the pipeline's batch."
+
+OnError = Literal["stop", "dead_letter"]
+"""Stop with an error; or put the row aside, to be replayed or discarded later."""
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 """Lower-case letters, digits and ``_``: it becomes a part of slot names and file names."""
@@ -108,6 +112,7 @@ class Target:
     options: BaseModel  # of the kind's own model
     batch: BatchConfig  # the pipeline's, with what this target changes
     renames: Renames
+    on_error: OnError = "stop"
 
 
 def target_sections(kinds: tuple[SinkKind, ...]) -> tuple[type[TargetSection], type[NamedTargetSection]]:
@@ -132,6 +137,9 @@ def options_model(kind: SinkKind) -> type[BaseModel]:
         batch = _batch_model(kind)
         annotations["batch"] = batch
         namespace["batch"] = Field(default=batch(), description=BATCH)
+    if kind.tries_rows:
+        annotations["on_error"] = OnError | None
+        namespace["on_error"] = Field(default=None, description=ON_ERROR)
     if kind.form == "tables":
         annotations |= {"schema_map": dict[str, str], "tables": dict[TableName, TableConfig]}
         namespace["schema_map"] = Field(default={}, description=SCHEMA_MAP)

@@ -59,4 +59,5 @@ KIND: Final = SinkKind(
     build=_build,
     example="duckdb:\n  path: shop.duckdb\n",
     extra="duckdb",
+    tries_rows=True,
 )

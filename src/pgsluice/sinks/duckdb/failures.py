@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import duckdb
 
-from pgsluice.errors import TargetError, TargetLockedError, TargetUnavailableError
+from pgsluice.errors import RowRefusedError, TargetError, TargetLockedError, TargetUnavailableError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pgsluice.schema.table import TableVersion
 
 _HOLDER: Final = re.compile(r"Conflicting lock is held in (?P<program>.+?) \(PID (?P<pid>\d+)\)")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
@@ -39,6 +41,15 @@ def translated(error: duckdb.Error, path: Path) -> TargetError:
     if isinstance(error, duckdb.FatalException):
         return TargetUnavailableError(f"DuckDB gave up {path.name} and has to open it again", path=str(path))
     return TargetError(f"DuckDB refused a statement on {path.name}: {_without_values(text)}", path=str(path))
+
+
+def against_rule(error: duckdb.ConstraintException, version: TableVersion) -> RowRefusedError:
+    """The error for a row that breaks a rule which somebody gave to the table."""
+    return RowRefusedError(
+        f"a row of {version.qualified} breaks a rule of DuckDB's table: {_without_values(str(error))}",
+        remedy="Drop that rule in the DuckDB file: the source's rows need not follow it",
+        table=version.qualified,
+    )
 
 
 def _io_error(text: str, path: Path) -> TargetError:

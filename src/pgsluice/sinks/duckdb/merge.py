@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from pgsluice.errors import TargetError
+from pgsluice.errors import RowRefusedError
 from pgsluice.sinks.duckdb.sql import first_row, quoted
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Merge:
             )
         (found,) = first_row(self._connection, f"SELECT count(*) FROM {_PATCHED}") or (0,)
         if found != len(patch.rows):
-            raise TargetError(
+            raise RowRefusedError(
                 f"{len(patch.rows) - found} rows of {table.version.qualified} have a large value that the "
                 "stream did not send again, and the target lacks the rows that hold it",
                 remedy="They are older than the pipeline: put them into the target's table by hand, or leave "

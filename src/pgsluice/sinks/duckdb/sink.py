@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from pgsluice.errors import TargetError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.sinks.duckdb.config import DuckDBConfig
-from pgsluice.sinks.duckdb.failures import translated
+from pgsluice.sinks.duckdb.failures import against_rule, translated
 from pgsluice.sinks.duckdb.merge import Merge
 from pgsluice.sinks.duckdb.misfits import misfit
 from pgsluice.sinks.duckdb.progress import ProgressRow
@@ -31,7 +32,7 @@ from pgsluice.sinks.duckdb.target import Tables
 from pgsluice.sinks.fold import fold, gathered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -55,6 +56,7 @@ class DuckDBSink:
         self._tables: Tables
         self._merge: Merge
         self._progress: ProgressRow
+        self._taken: list[pa.Table] = []  # by a trial
 
     def open(self, context: SinkContext) -> str | None:
         """Open the file, make it if it is not there, and take the pipeline's progress over."""
@@ -153,9 +155,40 @@ class DuckDBSink:
         if step.ranges:  # copied tables, some of which may be empty
             for version in step.tables.values():
                 self._tables.ready(version)
-        for runs in gathered(step.chunks(), step.tables, self._config.fold_bytes):
+        self._write_all(step.chunks(), step.tables)
+
+    def _write_all(self, chunks: Iterable[pa.Table], tables: Mapping[int, TableVersion]) -> None:
+        for runs in gathered(chunks, tables, self._config.fold_bytes):
             for version, rows in runs:
                 self._write(version, rows)
+
+    @contextmanager
+    def trial(self) -> Iterator[DuckDBSink]:
+        """Try rows in a transaction that is rolled back; see :meth:`take`."""
+        self._taken = []
+        try:
+            with self._transaction():
+                yield self
+                raise _TrialOver  # noqa: TRY301 - it rolls the transaction back
+        except _TrialOver:
+            self._taken = []
+
+    def take(self, rows: pa.Table, tables: Mapping[int, TableVersion]) -> TargetError | None:
+        """Put rows on top of those that the trial has taken, or say why the target refuses them."""
+        try:
+            self._write_all([rows], tables)
+        except (duckdb.Error, TargetError) as error:
+            refused = error if isinstance(error, TargetError) else translated(error, self._config.path)
+            if not refused.caused_by_row:
+                raise
+            # DuckDB knows no savepoints: what was taken is written once more.
+            self._roll_back()
+            self._connection.execute("BEGIN")
+            for before in self._taken:
+                self._write_all([before], tables)
+            return refused
+        self._taken.append(rows)
+        return None
 
     def _write(self, version: TableVersion, rows: pa.Table) -> None:
         table = self._tables.ready(version)
@@ -164,3 +197,9 @@ class DuckDBSink:
             self._merge.apply(table, folded)
         except duckdb.ConversionException as error:
             raise misfit(self._connection, table, folded) from error
+        except duckdb.ConstraintException as error:
+            raise against_rule(error, version) from error
+
+
+class _TrialOver(Exception):  # noqa: N818 - not an error: the way out of a transaction that is rolled back
+    """A trial has come to its end."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pgsluice.changelog.envelope import DELETE, UPDATE
-from pgsluice.errors import TargetError
+from pgsluice.errors import RowRefusedError
 from pgsluice.sinks.fold.keys import encode, representatives
 from pgsluice.sinks.fold.result import Folded
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def fold_copies(cells: Cells, *, truncated: bool) -> Folded:
     """Fold a run of rows after its last TRUNCATE."""
     if cells.missing:
-        raise TargetError(
+        raise RowRefusedError(
             f"an UPDATE of {cells.table.qualified} lacks a value that its old row should have",
             remedy="Copy the table again",
             table=cells.table.qualified,

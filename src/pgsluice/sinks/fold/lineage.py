@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pgsluice.errors import TargetError
+from pgsluice.errors import RowRefusedError
 from pgsluice.sinks.fold.kernel import NONE, Ints, trace
 from pgsluice.sinks.fold.keys import encode, representatives
 from pgsluice.sinks.fold.result import Folded, Patch
@@ -48,7 +48,7 @@ def _number_keys(cells: Cells) -> tuple[pa.Table, Ints, Ints, int]:
     merge_key = cells.table.merge_key
     for index in merge_key:
         if index in cells.missing:
-            raise TargetError(
+            raise RowRefusedError(
                 f"an UPDATE of {cells.table.qualified} came without its key",
                 remedy="Copy the table again",
                 table=cells.table.qualified,
@@ -107,8 +107,8 @@ def _patch(
     return Patch(_assembled(cells, last_row, last_set, late), keys.take(pa.array(base)), missing)
 
 
-def _no_base_row(cells: Cells) -> TargetError:
-    return TargetError(
+def _no_base_row(cells: Cells) -> RowRefusedError:
+    return RowRefusedError(
         f"an UPDATE of {cells.table.qualified} left a large value unchanged in a row that is not there",
         remedy="Copy the table again",
         table=cells.table.qualified,

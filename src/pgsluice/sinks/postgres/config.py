@@ -68,4 +68,5 @@ KIND: Final = SinkKind(
     config=PostgresConfig,
     build=_build,
     example="postgres:\n  url: postgresql://replica@db2/shop\n",
+    tries_rows=True,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 from psycopg import errors as pg
 
-from pgsluice.errors import TargetError, TargetSchemaError, TargetUnavailableError
+from pgsluice.errors import RowRefusedError, TargetError, TargetSchemaError, TargetUnavailableError
 from pgsluice.sinks.postgres.obstacles import GRANT
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ def translated(error: psycopg.Error, where: str, version: TableVersion | None) -
     ):
         return TargetUnavailableError(f"{where} can't take the batch now{at}: {said}", table=table)
     if isinstance(error, pg.InsufficientPrivilege):
-        return TargetError(
+        return (RowRefusedError if table else TargetError)(
             f"the role of the target may not write{f' {table}' if table else ''}: {said}",
             remedy="Grant it the right, or connect as the owner of the tables",
             table=table,
         )
     if isinstance(error, pg.UniqueViolation):
-        return TargetError(
+        return RowRefusedError(
             f"{table} has a row already that the source has just made, by {error.diag.constraint_name}",
             remedy="Somebody else writes to the target: remove those rows, or set on_conflict",
             table=table,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from pgsluice.errors import TargetError
+from pgsluice.errors import RowRefusedError
 from pgsluice.sinks.postgres.names import listed
 from pgsluice.sinks.postgres.staging import Staging, cell
 
@@ -101,7 +101,7 @@ class Merge:
 def require_found(table: TargetTable, wanted: int, found: int) -> None:
     """Raise if rows are missing whose values a patch needs."""
     if found != wanted:
-        raise TargetError(
+        raise RowRefusedError(
             f"{wanted - found} rows of {table.version.qualified} have a large value that the "
             "stream did not send again, and the target lacks the rows that hold it",
             remedy="Copy the table again",

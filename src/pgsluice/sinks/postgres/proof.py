@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from pgsluice.errors import TargetError
+from pgsluice.errors import RowRefusedError
 from pgsluice.sinks.postgres.merge import same_key
 from pgsluice.sinks.postgres.names import listed, type_name
 
@@ -124,9 +124,9 @@ def _pairs(table: TargetTable, rule: Rule, ours: sql.Composable) -> sql.Composed
     ).format(rows, ours, rows, same)
 
 
-def _broken(table: TargetTable, rule: Rule) -> TargetError:
+def _broken(table: TargetTable, rule: Rule) -> RowRefusedError:
     name = table.version.qualified
-    return TargetError(
+    return RowRefusedError(
         f"{name} has a row already that the source has just made, by {rule.name}",
         remedy="Somebody else writes to the target: remove those rows",
         table=name,

@@ -20,6 +20,7 @@ import psycopg
 import structlog
 from pydantic import SecretStr
 
+from pgsluice.errors import TargetError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.postgres.session import database_identity
 from pgsluice.sinks.base import SchemaOptions
@@ -39,7 +40,7 @@ from pgsluice.sinks.postgres.target import Tables
 from pgsluice.sinks.postgres.together import OneStatement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -103,7 +104,7 @@ class PostgresSink:
                         self._proof.note(table, None)
                     forget_marks(conn, self._progress, self._ready(step))
                 else:
-                    self._write_step(step)
+                    self._write_all(step.chunks(), step.tables)
             if not batch.steps:  # between copies and changes, or at rest: no range is under way
                 forget_all_marks(conn, self._progress)
             for each in batch.swaps:
@@ -134,10 +135,39 @@ class PostgresSink:
     def _ready(self, step: DataStep) -> dict[int, TargetTable]:
         return {number: self._tables.ready(version) for number, version in step.tables.items()}
 
-    def _write_step(self, step: DataStep) -> None:
-        one_version = not self._aside
-        for runs in gathered(step.chunks(), step.tables, self._config.fold_bytes, one_version=one_version):
+    def _write_all(self, chunks: Iterable[pa.Table], tables: Mapping[int, TableVersion]) -> None:
+        for runs in gathered(chunks, tables, self._config.fold_bytes, one_version=not self._aside):
             self._write(runs)
+
+    @contextmanager
+    def trial(self) -> Iterator[PostgresSink]:
+        """Try rows in a transaction that is rolled back; see :meth:`take`."""
+        with self._transaction():
+            yield self
+            self._tables.forget()
+            raise psycopg.Rollback
+
+    def take(self, rows: pa.Table, tables: Mapping[int, TableVersion]) -> TargetError | None:
+        """Put rows on top of those that the trial has taken, or say why the target refuses them."""
+        assert self._conn is not None, "inside of a trial"
+        try:
+            with self._conn.transaction():
+                self._proof = Proof()
+                self._write_all([rows], tables)
+                self._proof.require(self._conn, Staging(self._conn))
+        except psycopg.Error as error:
+            refused = translated(error, address(self._config), self._writing)
+            if not refused.caused_by_row:
+                raise
+        except TargetError as error:
+            refused = error
+            if not refused.caused_by_row:
+                raise
+        else:
+            return None
+        self._writing = None
+        self._tables.forget()
+        return refused
 
     @property
     def takes_ranges(self) -> bool:

@@ -1,0 +1,1 @@
+"""The commands below ``pgsluice dlq``: rows that a target refused."""
