@@ -59,7 +59,7 @@ class Watch:
         """What was seen so far."""
         cpu = {
             role: sum(seconds - self._before.get(pid, 0.0) for pid, seconds in seen.items())
-            for role, seen in self._latest.items()
+            for role, seen in [(role, dict(seen)) for role, seen in self._latest.items()]  # it goes on
         }
         return Usage(cpu, dict(self._peaks))
 
