@@ -144,3 +144,17 @@ def test_letters_that_are_none(
     assert run(config, "targets", "forget", "postgres") == 0
     assert letters(tmp_path) == []
     assert Consumers(tmp_path / "state" / "log").all() == []
+
+
+def test_destroy_takes_letters_along(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their rows are in the log that goes; nothing of the pipeline stays here."""
+    assert run(config, "run", "--once") == 0
+    state = tmp_path / "state"
+    assert (state / "state.db").exists()
+    assert run(config, "destroy", "--dry-run") == 0
+    assert "would remove the dead letters in " in capsys.readouterr().out
+    assert (state / "state.db").exists()
+    assert run(config, "destroy") == 0
+    assert not state.exists()
