@@ -122,7 +122,7 @@ class SinkLoop(threading.Thread):
         on_error: OnError = "stop",
     ) -> None:
         super().__init__(name=f"sink-{name}", daemon=True)
-        self._sink = with_progress(sink, name)
+        sink = self._sink = with_progress(sink, name)
         self.sink_name = name
         self._context = context
         self._chain = chain
