@@ -32,7 +32,6 @@ Tables as they are now, all of them at one point, each read by several tasks:
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,10 +51,6 @@ __all__ = ["PgsluiceDataSource", "Snapshot", "drop_consumer", "register", "snaps
 
 logger = structlog.get_logger(__name__)
 
-# Spark replaces a Python source of the same name. It says "already exists" also when its search for a Java
-# class of that name broke off, whatever the reason; the next search ends as it should.
-_PAUSES = (0.1, 0.5, 2.0)
-
 
 def register(spark: SparkSession) -> None:
     """Make ``format("pgsluice")`` known to a session."""
@@ -70,16 +65,26 @@ def register(spark: SparkSession) -> None:
         )
     from pyspark.errors import AnalysisException
 
-    for pause in _PAUSES:
-        try:
+    try:
+        spark.dataSource.register(PgsluiceDataSource)
+    except AnalysisException as exc:
+        if exc.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        # Spark looks for the name in the session that is active in this thread, whichever one registers it.
+        with _active(spark):
             spark.dataSource.register(PgsluiceDataSource)
-        except AnalysisException as exc:
-            if exc.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-                raise
-            time.sleep(pause)
-        else:
-            return
-    spark.dataSource.register(PgsluiceDataSource)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one of this thread; each does so itself when it makes a frame."""
+    before = type(spark).getActiveSession()
+    spark.createDataFrame([], "nothing int")
+    try:
+        yield
+    finally:
+        if before is not None:
+            before.createDataFrame([], "nothing int")
 
 
 def drop_consumer(log: str | Path, consumer: str) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.datasource import DataSourceRegistration
 
 from tests.source.streaming import Captured, capturing, session_with_source
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.datasource import DataSource
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
     from tests.fix_pg import Database
@@ -178,23 +177,13 @@ def test_what_is_wrong_reaches_the_user(captured: Captured, session: SparkSessio
         to_files(stream, tmp_path / "out").awaitTermination()
 
 
-def test_a_broken_search_for_the_name_is_made_again(spark: SparkSession, monkeypatch: pytest.MonkeyPatch):
-    """Spark calls any failed look-up "already exists"; the source is known all the same afterwards."""
-
-    class BrokenOff(AnalysisException):
-        def getCondition(self) -> str:  # noqa: N802
-            return "DATA_SOURCE_ALREADY_EXISTS"
-
-    real, calls = DataSourceRegistration.register, []
-
-    def at_the_second_time(self: DataSourceRegistration, source: type[DataSource]) -> None:
-        calls.append(source)
-        if len(calls) == 1:
-            raise BrokenOff("as if the search had failed")
-        real(self, source)
-
-    monkeypatch.setattr(DataSourceRegistration, "register", at_the_second_time)
-    session = session_with_source(spark)
-    assert len(calls) == 2
-    with pytest.raises(AnalysisException, match="neither the option url nor the option log"):
-        session.read.format("pgsluice").load()
+def test_sessions_that_know_the_source_do_not_keep_others_from_it(spark: SparkSession):
+    """Each registers it for itself, whichever session is active; the active one stays the same."""
+    first = session_with_source(spark)
+    first.createDataFrame([], "nothing int")  # active from now on
+    second = session_with_source(spark)
+    for session in (first, second):
+        with pytest.raises(AnalysisException, match="neither the option url nor the option log"):
+            session.read.format("pgsluice").load()
+    first.conf.set("pgsluice.test", "first")
+    assert SparkSession.active().conf.get("pgsluice.test") == "first"
