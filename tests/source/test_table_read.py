@@ -360,7 +360,7 @@ def test_an_error_in_the_block_is_left_as_it_is(orders: Database):
 
     def block() -> None:
         with pgsluice.spark.snapshot(orders.url):
-            assert orders.rows(end) == [(True,)]
+            assert set(orders.rows(end)) == {(True,)}  # one of before may be on its way out
             orders.rows("SELECT 1 / 0")
 
     with pytest.raises(psycopg.errors.DivisionByZero):
