@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 BUFFER_BYTES: Final = 4 << 20  # grows when one row is larger
 _RECEIVE_BUFFER: Final = 4 << 20  # the kernel's: what arrives while we write the last piece
 _LOW_WATER: Final = 1 << 20  # bytes to wait for while traffic is high: few, large reads
-_LOW_WATER_WAIT: Final = 0.02  # seconds to wait for them
+_LOW_WATER_WAIT: Final = 0.05  # seconds to wait for them; a slow machine needs 25 ms for as many bytes
 _BUSY: Final = 32 << 10  # as much in one of the next two times means that traffic is high
 _RISE_SECONDS: Final = 0.005  # while traffic is low: soon found out when it rises
 _FALL_SECONDS: Final = 0.25  # while it is high: longer, since the server is silent while it sorts
