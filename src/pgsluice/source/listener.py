@@ -299,7 +299,7 @@ class _Session:
             raise SourceUnreachableError(f"the server has not answered for {_SILENCE_SECONDS:.0f} s")
 
     def _patience(self) -> float:
-        return 0.02 if self._syncer.durable > self._confirmed else 0.2
+        return 0.05 if self._syncer.durable > self._confirmed else 0.2
 
     def _take(self) -> None:
         """Move what has arrived into the log."""
