@@ -99,7 +99,7 @@ class Runner:
                 env={**os.environ, **(env or {})},
             )
 
-    def wait_for_changes(self, timeout: float = 60.0) -> None:
+    def wait_for_changes(self, timeout: float = 180.0) -> None:
         """Until the sink has applied something since now."""
         before = self._position()
         deadline = time.monotonic() + timeout
@@ -127,7 +127,7 @@ class Runner:
             found = target.execute("SELECT token FROM pgsluice.progress").fetchall()
         return Lsn.parse(json.loads(found[0][0])["lsn"])
 
-    def wait_for_death(self, timeout: float = 60.0) -> int:
+    def wait_for_death(self, timeout: float = 180.0) -> int:
         """The exit code of a run that ends by itself."""
         assert self.process is not None
         try:

@@ -105,7 +105,7 @@ def test_a_log_at_its_bound_closes_the_connection_and_goes_on(database: Database
     runner = runners(database.url, settings="log: {max_bytes: 300KiB}\n")
     with Traffic(database.url, random.randrange(10**6)):
         runner.start()
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 120
         while "log full" not in runner.tail():
             assert time.monotonic() < deadline, runner.tail()
             time.sleep(0.1)
@@ -121,7 +121,7 @@ def test_spark_is_killed_under_a_batch(database: Database, runners: Runners) -> 
         time.sleep(1)
     database.run("INSERT INTO visit (page) SELECT repeat('x', 900) FROM generate_series(1, 60000)")
     runner.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (found := _jvm_at_work(runner)):
         assert time.monotonic() < deadline, runner.tail()
         time.sleep(0.01)
@@ -165,7 +165,7 @@ def test_a_full_disk_is_survived(database: Database, runners: Runners, tmp_path:
             with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
                 while True:
                     file.write(bytes(64 << 10))
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 120
             while "No space left" not in runner.tail():
                 assert time.monotonic() < deadline, runner.tail()
                 time.sleep(0.1)

@@ -78,7 +78,7 @@ def test_the_next_batch_is_decoded_while_the_sink_writes(
     seen = []
 
     def wait_and_count(call: int) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while call == 1 and staged(tmp_path) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         seen.append(staged(tmp_path))

@@ -44,7 +44,7 @@ def test_wait_for(tmp_path: Path):
     assert not store.wait_for(lambda held: len(held.batches) > 0, timeout=0.01)
     writer = threading.Timer(0.05, lambda: sink.apply(one_item().batch(start=None, end="one")))
     writer.start()
-    assert store.wait_for(lambda held: held.progress.get("shop") == "one", timeout=20)
+    assert store.wait_for(lambda held: held.progress.get("shop") == "one", timeout=120)
     writer.join()
 
 
