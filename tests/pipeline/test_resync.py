@@ -20,6 +20,7 @@ from pgsluice.source.selection import Selection
 from pgsluice.state.requests import Requests
 from tests.pipeline.test_copy import Traffic, compare, cut_small, filled, pipeline
 from tests.pipeline.test_run import source_rows
+from tests.source.listening import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,16 +169,13 @@ def test_both_loops_meet_at_one_position(filled: Database, tmp_path: Path, monke
         running = pipeline(filled, MemorySink(store), tmp_path)
         thread = threading.Thread(target=running.run)
         thread.start()
-        for _ in range(6):
-            wanted = len(met) + 1
-            ask(filled, tmp_path)
-            for _ in range(400):
-                if len(met) >= wanted:
-                    break
-                threading.Event().wait(0.05)
-            assert len(met) >= wanted
-        running.stop()
-        thread.join()
+        try:
+            for wanted in range(1, 7):
+                ask(filled, tmp_path)
+                wait_until(lambda wanted=wanted: len(met) >= wanted)
+        finally:
+            running.stop()
+            thread.join()
     pipeline(filled, MemorySink(store), tmp_path).run(once=True)
     assert all(own >= copy for own, copy in met)
     print(f"{compare(filled, store)} rows compared, {traffic.done} transactions, met at {met}")
