@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pgsluice.errors import SluiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 LEAST_REPETITIONS: Final = 3
 FULL_ROWS: Final = 1_000_000
@@ -128,6 +131,17 @@ def figure(
 def failure(name: str, reason: str) -> Figure:
     """The line of a measurement whose result was wrong: no figure at all."""
     return Figure(name, float("nan"), "", ok=False, note=reason)
+
+
+def measure_files(group: str, names: Sequence[str], place: Any, options: Options) -> Iterator[Figure]:
+    """The figures of a group's files, or of those that are asked for; a wrong result is a line of its own."""
+    for name in names:
+        if options.figures and name not in options.figures:
+            continue
+        try:
+            yield from import_module(f"{group}.{name}").measure(place)
+        except (WrongResultError, SluiceError) as exc:
+            yield failure(name, str(exc))
 
 
 def median(samples: Sequence[Sample]) -> float:

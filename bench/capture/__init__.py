@@ -8,12 +8,10 @@ everything is compared with, ``checksum`` what every result is held against.
 from __future__ import annotations
 
 import subprocess
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from bench.harness import WrongResultError, failure
+from bench.harness import measure_files
 from pgsluice.embedded.binaries import bundled_bin_dir
-from pgsluice.errors import SluiceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,10 +41,4 @@ def measure(options: Options) -> Iterator[Figure]:
 
     configure(level="error", format="console", color=False)
     with scene(options) as place:
-        for name in _FILES:
-            if options.figures and name not in options.figures:
-                continue
-            try:
-                yield from import_module(f"bench.capture.{name}").measure(place)
-            except (WrongResultError, SluiceError) as exc:
-                yield failure(name, str(exc))
+        yield from measure_files(__name__, _FILES, place, options)

@@ -8,12 +8,10 @@ with, ``native`` a subscription, ``ours`` the parts of a pipeline, ``commands`` 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from bench.capture import versions
-from bench.harness import WrongResultError, failure
-from pgsluice.errors import SluiceError
+from bench.harness import measure_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,10 +35,4 @@ def measure(options: Options) -> Iterator[Figure]:
 
     configure(level="error", format="console", color=False)
     with clusters(options) as pair:
-        for name in _FILES:
-            if options.figures and name not in options.figures:
-                continue
-            try:
-                yield from import_module(f"bench.postgres.{name}").measure(pair)
-            except (WrongResultError, SluiceError) as exc:
-                yield failure(name, str(exc))
+        yield from measure_files(__name__, _FILES, pair, options)

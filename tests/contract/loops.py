@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgsluice.changelog.reader import LogReader
+from pgsluice.errors import TargetUnavailableError
 from pgsluice.modifiers.chain import Chain
 from pgsluice.pipeline.loop import BatchOptions, SinkLoop
 from pgsluice.pipeline.session import LazySpark, SparkOptions
@@ -50,18 +51,25 @@ class Wrapped:
     """Another sink, as the loop sees it; tests override ``apply``."""
 
     def __init__(self, sink: Sink) -> None:
-        self.sink = sink
-        self.takes_chunks = getattr(sink, "takes_chunks", False)
-        self.keeps_progress = getattr(sink, "keeps_progress", True)
+        self._sink = sink
 
-    def open(self, context: SinkContext) -> str | None:
+    def __getattr__(self, name: str) -> Any:
         """As the other."""
-        return self.sink.open(context)
+        return getattr(self._sink, name)
 
     def apply(self, batch: Batch) -> None:
         """As the other."""
-        self.sink.apply(batch)
+        self._sink.apply(batch)
 
-    def close(self) -> None:
-        """As the other."""
-        self.sink.close()
+
+class LosesReplies(Wrapped):
+    """Writes each batch, then says that the target went away: nobody knows whether it was written."""
+
+    failed: frozenset[str] = frozenset()
+
+    def apply(self, batch: Batch) -> None:
+        """Write; the first time for each batch the reply is lost."""
+        super().apply(batch)
+        if batch.end not in self.failed:
+            self.failed |= {batch.end}
+            raise TargetUnavailableError("the reply was lost")

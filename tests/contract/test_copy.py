@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgsluice import Pipeline, PostgresSource
-from pgsluice.errors import TargetUnavailableError
 from pgsluice.observability.failpoints import VARIABLE
 from pgsluice.pipeline import copy, copy_plan
 from pgsluice.source.snapshot import ranges
+from tests.contract.loops import LosesReplies, Wrapped
 from tests.contract.targets import in_order
 from tests.fix_pg import create_database, drop_database
 
@@ -55,36 +55,7 @@ def small_ranges(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copy, "SMALL_BYTES", (1 << 30) if run.way == "short" else 0)
 
 
-class Around:
-    """Another sink, with all that it can, and something around its batches."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sink, name)
-
-    def apply(self, batch: Batch) -> None:
-        """As the other."""
-        self._sink.apply(batch)
-
-
-class LosesReplies(Around):
-    """Writes each batch, and the first time nobody hears of it."""
-
-    def __init__(self, sink: Sink) -> None:
-        super().__init__(sink)
-        self.lost: set[str] = set()
-
-    def apply(self, batch: Batch) -> None:
-        """Write; then say that the target went away."""
-        super().apply(batch)
-        if batch.end not in self.lost:
-            self.lost.add(batch.end)
-            raise TargetUnavailableError("the reply was lost")
-
-
-class Dies(Around):
+class Dies(Wrapped):
     """Ends the run at a batch, before or after it is written."""
 
     def __init__(self, sink: Sink, at: int, *, written: bool) -> None:
@@ -143,7 +114,7 @@ def test_lost_replies(run: Run, source: Database, tmp_path: Path) -> None:
     """The same batch of a copy comes again: no row is there twice, but for lines that may be."""
     sink = LosesReplies(run.target.sink())
     assert pipeline(source, sink, tmp_path).run(once=True)
-    assert len(sink.lost) > 3
+    assert len(sink.failed) > 3
     require_equal(run, source)
 
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pgsluice.errors import TargetUnavailableError
 from pgsluice.observability.failpoints import VARIABLE
 from pgsluice.pipeline.loop import BatchOptions
 from pgsluice.testing.batches import Changes, table
-from tests.contract.loops import Wrapped, make_log, make_loop, run_to_end
+from tests.contract.loops import LosesReplies, Wrapped, make_log, make_loop, run_to_end
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,19 +69,6 @@ def test_a_transaction_larger_than_a_batch(run: Run, tmp_path: Path) -> None:
     assert loop.error is None
     assert sink.sizes == [1, ROWS - 2, 1]
     assert keys(run) == ALL
-
-
-class LosesReplies(Wrapped):
-    """Writes each batch, then says that the target went away: nobody knows whether it was written."""
-
-    failed: frozenset[str] = frozenset()
-
-    def apply(self, batch: Batch) -> None:
-        """Write; the first time for each batch the reply is lost."""
-        super().apply(batch)
-        if batch.end not in self.failed:
-            self.failed |= {batch.end}
-            raise TargetUnavailableError("the reply was lost")
 
 
 def test_failure_after_the_write(run: Run, tmp_path: Path) -> None:

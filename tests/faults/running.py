@@ -23,6 +23,7 @@ from pgsluice.changelog.position import Lsn
 from pgsluice.embedded.shop import SCHEMA, TABLES, ShopTraffic
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -263,3 +264,22 @@ def _comparable(value: Any) -> Any:
     if isinstance(value, str) and value.startswith("{"):
         value = json.loads(value)
     return json.dumps(value, sort_keys=True) if isinstance(value, dict) else value
+
+
+def kill_at_random(runner: Runner, times: int, rng: random.Random, *, drivers: float) -> None:
+    """Kill a run so many times, its driver with that probability, else its listener; then stop it."""
+    kills = {"driver": 0, "listener": 0}
+    runner.start()
+    while sum(kills.values()) < times:
+        if runner.process is None or runner.process.poll() is not None:
+            runner.start()
+        runner.wait_for_changes()
+        time.sleep(rng.random())
+        if rng.random() < drivers:
+            runner.kill_driver()
+            kills["driver"] += 1
+        elif runner.kill_listener():
+            kills["listener"] += 1
+    if runner.process is not None and runner.process.poll() is None:
+        runner.stop()
+    print(f"kills {kills}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults.running import Runner, Traffic
+from tests.faults.running import Runner, Traffic, kill_at_random
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,21 +66,6 @@ def test_thirty_random_kills(runner: Runner, database: Database) -> None:
     """Listener or driver, whenever: thirty times under traffic."""
     seed = random.randrange(10**6)
     print(f"kill seed {seed}")
-    rng = random.Random(seed)
-    kills = {"driver": 0, "listener": 0}
     with Traffic(database.url, seed):
-        runner.start()
-        while sum(kills.values()) < 30:
-            if runner.process is None or runner.process.poll() is not None:
-                runner.start()
-            runner.wait_for_changes()
-            time.sleep(rng.random())
-            if rng.random() < 0.5:
-                runner.kill_driver()
-                kills["driver"] += 1
-            elif runner.kill_listener():
-                kills["listener"] += 1
-        if runner.process.poll() is None:
-            runner.stop()
-    print(f"kills {kills}")
+        kill_at_random(runner, 30, random.Random(seed), drivers=0.5)
     assert runner.compare() > 200

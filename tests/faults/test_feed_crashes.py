@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.faults.feeds import FeedRunner
-from tests.faults.running import Traffic
+from tests.faults.running import Traffic, kill_at_random
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,21 +51,6 @@ def test_twelve_random_kills(runner: FeedRunner, database: Database) -> None:
     """Listener or driver, whenever: twelve times under traffic."""
     seed = random.randrange(10**6)
     print(f"kill seed {seed}")
-    rng = random.Random(seed)
-    kills = {"driver": 0, "listener": 0}
     with Traffic(database.url, seed):
-        runner.start()
-        while sum(kills.values()) < 12:
-            if runner.process is None or runner.process.poll() is not None:
-                runner.start()
-            runner.wait_for_changes()
-            time.sleep(rng.random())
-            if rng.random() < 0.7:
-                runner.kill_driver()
-                kills["driver"] += 1
-            elif runner.kill_listener():
-                kills["listener"] += 1
-        if runner.process.poll() is None:
-            runner.stop()
-    print(f"kills {kills}")
+        kill_at_random(runner, 12, random.Random(seed), drivers=0.7)
     assert runner.compare() > 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import duckdb
 import pytest
 
 from tests.sinks.files.feed import Feed
+from tests.sinks.writers import run_writer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,14 +43,7 @@ for number in range(int(token or 0), batches):
 
 def write(path: Path, batches: int, failpoint: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run the writer up to so many batches in all."""
-    environment = dict(os.environ)
-    environment.pop("PGSLUICE_FAILPOINT", None)
-    if failpoint is not None:
-        environment["PGSLUICE_FAILPOINT"] = failpoint
-    return subprocess.run(
-        [sys.executable, "-c", WRITER, str(path), str(batches)],
-        env=environment, capture_output=True, text=True, check=False, timeout=200,
-    )  # fmt: skip
+    return run_writer(WRITER, path, batches, failpoint)
 
 
 def rows(path: Path, name: str) -> int:
