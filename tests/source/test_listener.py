@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,9 @@ from pgsluice.errors import (
     SlotUnusableError,
     WrongSystemError,
 )
+from pgsluice.source.connect import connect
 from pgsluice.source.listener import ListenerOptions
+from pgsluice.source.replication import start
 from pgsluice.source.report import read_report
 from tests.source.listening import (
     confirmed,
@@ -86,6 +89,18 @@ def test_reconnecting_repeats_nothing(prepared: Database, proxy: DatabaseProxy, 
     assert sum(row["op"] == "M" and row["seq"] == 1 for row in found) == 40
     positions = [(row["end_lsn"], row["seq"]) for row in found]
     assert positions == sorted(positions)
+
+
+def test_a_stream_that_is_refused_leaves_no_descriptor_open(prepared: Database) -> None:
+    """Each refusal that is tried again would cost one until there are none left."""
+    held = []
+    before = len(os.listdir("/dev/fd"))
+    for _ in range(3):
+        connection = connect(prepared.url, replication=True)
+        with pytest.raises(SlotMissingError) as refusal:
+            start(connection, "no_such_slot", ("p",), Lsn(0))
+        held.append(refusal)  # its frames keep the stream from being collected
+    assert len(os.listdir("/dev/fd")) == before
 
 
 def test_sinks_hold_the_slot_back_when_asked(prepared: Database, tmp_path: Path) -> None:

@@ -55,6 +55,10 @@ class ReplicationStream(Protocol):
     buffer: npt.NDArray[np.uint8]
     size: int  # bytes in the buffer
 
+    def begin(self, command: bytes) -> None:
+        """Send START_REPLICATION and wait until the server agrees."""
+        ...
+
     def fill(self, timeout: float, wake: int) -> None:
         """Wait for bytes, for the descriptor ``wake`` or for the timeout, then take what is there."""
         ...
@@ -95,9 +99,13 @@ def start(
         f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn} '
         f"(proto_version '1', publication_names '{names}', messages 'true'{origin})"
     ).encode()
-    if is_encrypted(connection):
-        return _LibpqStream(connection, command, slot)
-    return _SocketStream(connection, command, slot)
+    stream: ReplicationStream = (_LibpqStream if is_encrypted(connection) else _SocketStream)(connection, slot)
+    try:
+        stream.begin(command)
+    except BaseException:
+        stream.close()  # its descriptor is its own
+        raise
+    return stream
 
 
 class _Buffer:
@@ -170,15 +178,16 @@ class _Gate:
 class _SocketStream(_Buffer):
     """The socket itself, read in bulk. Only for connections without encryption."""
 
-    def __init__(self, connection: psycopg.Connection, command: bytes, slot: str) -> None:
+    def __init__(self, connection: psycopg.Connection, slot: str) -> None:
         super().__init__()
         self._connection = connection  # libpq keeps its own descriptor; it must stay idle
         self._slot = slot
         self._socket = socket.socket(fileno=socket.dup(connection.pgconn.socket))
         self._gate = _Gate(self._socket)
-        self._socket.setblocking(True)
-        # Taken over before the command is sent: libpq may read far past CopyBothResponse.
-        self._socket.sendall(b"Q" + struct.pack(">I", len(command) + 5) + command + b"\0")
+
+    def begin(self, command: bytes) -> None:
+        """Sent by us, not by libpq, which may read far past CopyBothResponse."""
+        self._send(b"Q" + struct.pack(">I", len(command) + 5) + command + b"\0")
         self._await_copy()
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
@@ -257,7 +266,7 @@ class _SocketStream(_Buffer):
 class _LibpqStream(_Buffer):
     """libpq's own reader, one message at a time: the way through TLS and GSS."""
 
-    def __init__(self, connection: psycopg.Connection, command: bytes, slot: str) -> None:
+    def __init__(self, connection: psycopg.Connection, slot: str) -> None:
         super().__init__()
         self._connection = connection
         self._pgconn = connection.pgconn
@@ -266,9 +275,12 @@ class _LibpqStream(_Buffer):
         self._gate = _Gate(self._line)
         self._notices: list[str] = []
         self._pgconn.notice_handler = self._note
+
+    def begin(self, command: bytes) -> None:
+        """By libpq, from here to the end."""
         result = self._pgconn.exec_(command)
         if result.status != pq.ExecStatus.COPY_BOTH:
-            raise replication_error(_result_fields(result), slot)
+            raise replication_error(_result_fields(result), self._slot)
 
     def _note(self, result: pq.abc.PGresult) -> None:
         self._notices.append(_result_fields(result).get("M", ""))
