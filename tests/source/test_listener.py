@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,8 +37,6 @@ from tests.source.listening import (
 from tests.source.reading import rows_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.fix_pg import Database
     from tests.fix_proxy import DatabaseProxy
 
@@ -94,13 +92,17 @@ def test_reconnecting_repeats_nothing(prepared: Database, proxy: DatabaseProxy, 
 def test_a_stream_that_is_refused_leaves_no_descriptor_open(prepared: Database) -> None:
     """Each refusal that is tried again would cost one until there are none left."""
     held = []
-    before = len(os.listdir("/dev/fd"))
+    before = _descriptors()
     for _ in range(3):
         connection = connect(prepared.url, replication=True)
         with pytest.raises(SlotMissingError) as refusal:
             start(connection, "no_such_slot", ("p",), Lsn(0))
         held.append(refusal)  # its frames keep the stream from being collected
-    assert len(os.listdir("/dev/fd")) == before
+    assert _descriptors() == before
+
+
+def _descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
 
 
 def test_sinks_hold_the_slot_back_when_asked(prepared: Database, tmp_path: Path) -> None:

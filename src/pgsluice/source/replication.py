@@ -99,7 +99,8 @@ def start(
         f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn} '
         f"(proto_version '1', publication_names '{names}', messages 'true'{origin})"
     ).encode()
-    stream: ReplicationStream = (_LibpqStream if is_encrypted(connection) else _SocketStream)(connection, slot)
+    way = _LibpqStream if is_encrypted(connection) else _SocketStream
+    stream: ReplicationStream = way(connection, slot)
     try:
         stream.begin(command)
     except BaseException:
