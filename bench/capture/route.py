@@ -18,7 +18,8 @@ from bench.capture.checksum import Checksum, envelope_checksum
 from pgsluice.changelog.reader import LogReader
 from pgsluice.errors import SluiceError
 from pgsluice.modifiers.chain import Chain
-from pgsluice.pipeline.loop import BatchOptions, SinkLoop
+from pgsluice.pipeline.intake import BatchOptions
+from pgsluice.pipeline.loop import SinkLoop
 from pgsluice.schema.store import SchemaStore
 from pgsluice.sinks.base import SinkContext
 from pgsluice.source.connect import connect

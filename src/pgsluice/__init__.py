@@ -13,7 +13,7 @@ import typing
 if typing.TYPE_CHECKING:
     from pgsluice.errors import SluiceError
     from pgsluice.modifiers.chain import Chain
-    from pgsluice.pipeline.loop import BatchOptions
+    from pgsluice.pipeline.intake import BatchOptions
     from pgsluice.pipeline.run import Pipeline
     from pgsluice.pipeline.session import SparkOptions
     from pgsluice.sinks.duckdb.sink import DuckDBSink
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _PLACES = {
-    "BatchOptions": "pgsluice.pipeline.loop",
+    "BatchOptions": "pgsluice.pipeline.intake",
     "Chain": "pgsluice.modifiers.chain",
     "DuckDBSink": "pgsluice.sinks.duckdb.sink",
     "FilesSink": "pgsluice.sinks.files.sink",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pgsluice.changelog.reader import LogReader
 from pgsluice.errors import TargetUnavailableError
 from pgsluice.modifiers.chain import Chain
-from pgsluice.pipeline.loop import BatchOptions, SinkLoop
+from pgsluice.pipeline.loop import SinkLoop
 from pgsluice.pipeline.session import LazySpark, SparkOptions
 from pgsluice.sinks.base import SinkContext
 from tests.contract.ways import write_log
@@ -15,6 +15,7 @@ from tests.contract.ways import write_log
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pgsluice.pipeline.intake import BatchOptions
     from pgsluice.sinks.base import Batch, Sink
     from pgsluice.testing.batches import Changes
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgsluice.observability.failpoints import VARIABLE
-from pgsluice.pipeline.loop import BatchOptions
+from pgsluice.pipeline.intake import BatchOptions
 from pgsluice.testing.batches import Changes, table
 from tests.contract.loops import LosesReplies, Wrapped, make_log, make_loop, run_to_end
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.only(ways=("executors",))]
 
 # Without a key, so that a row that came twice is there twice.
 ITEMS = table("public.items", {"id": "int8", "body": "text"}, identity="f")
-TINY = BatchOptions(max_bytes=1000, small_bytes=1)
+TINY = BatchOptions(decode="tasks", max_bytes=1000, small_bytes=1)
 ROWS = 60
 ALL = [str(number) for number in range(10, 10 + ROWS)]  # as many digits each: their order as text is theirs
 

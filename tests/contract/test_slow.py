@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 import pytest
 
-from pgsluice.pipeline.loop import BatchOptions
+from pgsluice.pipeline.intake import BatchOptions
 from pgsluice.testing.batches import Changes, table
 from tests.contract.loops import Wrapped, make_log, make_loop
 

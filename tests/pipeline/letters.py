@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DRIVER = BatchOptions(small_bytes=1 << 40)  # everything on the driver
 EACH = BatchOptions(max_changes=1)  # a transaction at a time: else only what they leave counts
-TASKS = BatchOptions(small_bytes=0, without_spark_bytes=0)  # everything through tasks
+TASKS = BatchOptions(decode="tasks", small_bytes=0, without_spark_bytes=0)  # everything through tasks
 
 
 class Target(ABC):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgsluice.errors import TargetError, TargetUnavailableError
-from pgsluice.pipeline.loop import BatchOptions
+from pgsluice.pipeline.intake import BatchOptions
 from pgsluice.sinks.memory import MemorySink, MemoryStore
 from pgsluice.testing.batches import Changes, table
 from tests.contract.loops import make_log, make_loop, run_to_end
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pgsluice.sinks.base import Batch
 
 ITEMS = table("public.items", {"id": "int8", "body": "text"}, key=["id"])
-BATCH = BatchOptions(max_bytes=4000, small_bytes=1, queue_bytes=4000)
+BATCH = BatchOptions(decode="tasks", max_bytes=4000, small_bytes=1, queue_bytes=4000)
 TRANSACTIONS = 12
 ROWS = 20  # of a transaction; about 2 kB of log
 
@@ -99,7 +99,7 @@ def test_without_a_queue_nothing_is_read_ahead(loop: Callable[..., SinkLoop], tm
     """``queue_bytes: 0`` leaves the disk alone until a batch's turn has come."""
     seen = []
     sink = WatchedSink(lambda _: seen.append(staged(tmp_path)))
-    made = loop(sink, BatchOptions(max_bytes=4000, small_bytes=1, queue_bytes=0))
+    made = loop(sink, BatchOptions(decode="tasks", max_bytes=4000, small_bytes=1, queue_bytes=0))
     run_to_end(made)
     assert made.error is None
     assert set(seen) == {0}

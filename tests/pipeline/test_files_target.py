@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["filled"]  # a fixture
 
 Format = Literal["parquet", "jsonl"]
-TASKS = BatchOptions(small_bytes=0, without_spark_bytes=0)
+TASKS = BatchOptions(decode="tasks", small_bytes=0, without_spark_bytes=0)
 
 
 def sink(tmp_path: Path, form: Format = "parquet") -> FilesSink:

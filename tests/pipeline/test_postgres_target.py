@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from tests.fix_pg import Database
 
 DRIVER = BatchOptions(small_bytes=1 << 40)  # everything on the driver
-TASKS = BatchOptions(small_bytes=0, without_spark_bytes=0, max_bytes=200_000)  # everything through tasks
+TASKS = BatchOptions(
+    decode="tasks", small_bytes=0, without_spark_bytes=0, max_bytes=200_000
+)  # everything through tasks
 
 ONE = """SELECT 1.0, '{"a": 1}'::json, true, 'x', '10.0.0.1'::inet FROM generate_series(1, 4)"""
 OTHER = "SELECT 1.00, NULL, false, NULL, '10.0.0.0/8' FROM generate_series(1, 3)"

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from tests.fix_pg import Database
 
 SMALL = BatchOptions(small_bytes=1 << 40)  # everything on the driver
-LARGE = BatchOptions(small_bytes=0, without_spark_bytes=0, max_bytes=200_000)  # everything through tasks
+LARGE = BatchOptions(
+    decode="tasks", small_bytes=0, without_spark_bytes=0, max_bytes=200_000
+)  # everything through tasks
 
 
 @pytest.fixture

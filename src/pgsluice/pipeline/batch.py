@@ -2,8 +2,9 @@
 A batch of the log or of a copy, as sinks see it, and the two ways of its rows.
 
 A small batch is read on the driver: a Spark job would only pay for its scheduling. A large one is
-read by tasks, part by part. Both ways give the same rows in the same order; the chain
-of modifiers is the same list of DataFrame functions in both.
+read by tasks, part by part; or, where no modifier has to see its rows and tasks would only bring them back
+to this machine, by the driver too. All ways give the same rows in the same order; the chain of modifiers is
+the same list of DataFrame functions everywhere.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ class LogStep:
         scratch: Path,
         *,
         small: bool,
+        on_driver: bool = False,
     ) -> None:
         self._parts = parts
         self._tables = tables
@@ -84,6 +86,7 @@ class LogStep:
         self._spark = spark
         self._scratch = scratch
         self._ready: Future[_Staged] | None = None
+        self._on_driver = on_driver  # how chunks() reads a batch that is not small
         self.small = small
         self.left_out: frozenset[Place] = frozenset()  # rows that :meth:`chunks` does not give
 
@@ -133,6 +136,11 @@ class LogStep:
                 else self._local
             )
             return
+        if self._on_driver:
+            for part in self._parts:
+                for rows in part.rows():
+                    yield pa.Table.from_batches([rows])
+            return
         ready, self._ready = self._ready, None
         staged = ready.result() if ready else self._stage()
         try:
@@ -142,7 +150,7 @@ class LogStep:
 
     def make_ready(self, workers: Executor) -> None:
         """Let a worker begin with what the next call of :meth:`chunks` will give, unless one has begun."""
-        if not self.small and self._ready is None:
+        if not (self.small or self._on_driver) and self._ready is None:
             self._ready = workers.submit(self._stage)
 
     def discard(self) -> None:

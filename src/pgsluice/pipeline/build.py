@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgsluice.pipeline.loop import BatchOptions
+from pgsluice.pipeline.intake import BatchOptions
 from pgsluice.pipeline.run import Pipeline
 from pgsluice.pipeline.session import SparkOptions
 from pgsluice.source.postgres import LogOptions, PostgresSource
@@ -58,6 +58,7 @@ def build_pipeline(
                 max_changes=target.batch.max_rows,
                 max_wait=target.batch.max_wait,
                 queue_bytes=target.batch.queue_bytes,
+                decode=target.batch.decode,
             )
             for target in targets
         },

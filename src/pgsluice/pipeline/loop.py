@@ -21,8 +21,9 @@ from pgsluice.errors import SinkBehindLogError, SlotAheadOfLogError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.ahead import ReadAhead
 from pgsluice.pipeline.anew import BESIDE, Owner, TablesAnew, beside_name, only
-from pgsluice.pipeline.batch import SMALL_BYTES, LogBatch, LogStep
+from pgsluice.pipeline.batch import LogBatch, LogStep
 from pgsluice.pipeline.copy import TableCopy
+from pgsluice.pipeline.intake import Intake
 from pgsluice.pipeline.letters.desk import Desk
 from pgsluice.pipeline.letters.reading import LetterReader
 from pgsluice.pipeline.letters.replay import Replay
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.copy import CopySource
     from pgsluice.pipeline.copy_report import SinkReport
+    from pgsluice.pipeline.intake import BatchOptions
     from pgsluice.pipeline.letters.desk import OnError
     from pgsluice.pipeline.letters.replay import Judged
     from pgsluice.pipeline.session import LazySpark
@@ -61,21 +63,6 @@ logger = structlog.get_logger(__name__)
 
 _WATERMARK_SECONDS: Final = 10.0  # how often an idle sink's progress follows the stream
 _WAIT_SECONDS: Final = 0.2  # between looks at the stop flag while nothing comes
-_FILL_SECONDS: Final = 0.5  # under load, at most: a job costs as much CPU as some ten thousand rows
-_FILL_LEAST: Final = 0.1  # also when nothing is arriving at the moment: the server may sort a transaction
-_FILL_STEP: Final = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class BatchOptions:
-    """How much a sink is given at a time."""
-
-    max_bytes: int = 64 << 20  # of log; bounds what the driver and the target hold at once
-    max_changes: int | None = None
-    max_wait: float = 0.0  # seconds to let a batch fill; 0 takes what there is
-    small_bytes: int = SMALL_BYTES  # up to it a batch is decoded on the driver
-    without_spark_bytes: int = 8 << 20  # the same while Spark is not started and no modifier needs it
-    queue_bytes: int = 64 << 20  # of log: how much is made ready while the sink writes; 0 for nothing
 
 
 @dataclass(slots=True)
@@ -128,7 +115,7 @@ class SinkLoop(threading.Thread):
         self._chain = chain
         self._spark = spark
         self._renames = Renames() if renames is None else renames
-        self._options = options
+        self._options = options  # of the loops beside it as well
         self._log = log
         self._reader = LogReader(log)
         self._catalog = catalog
@@ -162,8 +149,9 @@ class SinkLoop(threading.Thread):
         self._copies: Copies | None = None
         self._copied_names: dict[int, str] = {}  # of the tables that are copied, by relid
         self._new = True  # no progress
-        self._ahead = ReadAhead(options.queue_bytes if getattr(sink, "takes_chunks", False) else 0)
-        self._under_load = False  # whether the last batch went through tasks, and nothing was idle since
+        takes_chunks = getattr(sink, "takes_chunks", False)
+        self._ahead = ReadAhead(options.queue_bytes if takes_chunks else 0)
+        self._intake = Intake(self._reader, options, chain, spark, takes_chunks=takes_chunks)
         self._sequences = _sequences(copy_from, sink, self._renames)
         self._moved_at = time.monotonic()
         self.facts = LoopFacts()
@@ -373,59 +361,12 @@ class SinkLoop(threading.Thread):
         return True
 
     def _next(self) -> LogSlice | None:
-        slice_ = self._read()
-        if slice_ is None or slice_.bytes >= self._options.max_bytes:
-            return slice_
-        if self._options.max_wait and not self._is_done(self._reader.end):
-            return None if self._stopping.wait(self._options.max_wait) else self._read()
-        if self._under_load and slice_.bytes > self._options.small_bytes:
-            return self._fill(slice_)
-        return slice_
+        return self._intake.next(self.facts.position, self._last, self._stopping, self._is_done)
 
-    def _fill(self, slice_: LogSlice) -> LogSlice | None:
-        """
-        While one batch for tasks follows another, let each fill with what is arriving: fewer jobs.
-
-        Not more than half of its bound: the other half is room for what comes while it is applied.
-        """
-        enough = self._options.max_bytes // 2
-        began = time.monotonic()
-        while slice_.bytes < enough:
-            waited = time.monotonic() - began
-            if waited >= _FILL_SECONDS or (waited >= _FILL_LEAST and not self._reader.is_arriving()):
-                break
-            if self._stopping.wait(_FILL_STEP):
-                return None
-            slice_ = self._read() or slice_
-        return slice_
-
-    def _read(self) -> LogSlice | None:
-        options = self._options
-        slice_ = self._read_up_to(options.max_bytes)
-        if slice_ is None or slice_.bytes <= options.small_bytes or self._spark.ready:
-            return slice_
-        if self._go_without_spark(slice_):
-            return slice_
-        # Small batches need no Spark: go on with those while it starts.
-        self._spark.warm_up()
-        return self._read_up_to(options.small_bytes)
-
-    def _read_up_to(self, most: int, after: Lsn | None = None) -> LogSlice | None:
-        return self._reader.next(
-            self.facts.position if after is None else after,
-            most,
-            max_changes=self._options.max_changes,
-            until=self._limit or self._anew.until,
-        )
-
-    def _go_without_spark(self, slice_: LogSlice) -> bool:
-        """
-        Whether a batch is not worth starting Spark for.
-
-        The driver decodes it alone, as it does small ones, and its memory is bounded all the same. Spark is
-        started by the first backlog that is larger, or by a chain, and serves from then on.
-        """
-        return not self._chain and not self._spark.ready and slice_.bytes <= self._options.without_spark_bytes
+    @property
+    def _last(self) -> Lsn | None:
+        """Nothing that ends later is begun with."""
+        return self._limit or self._anew.until
 
     def _session(self) -> SparkSession:
         """This loop's own Spark session: settings that a sink makes for one commit stay its own."""
@@ -442,7 +383,7 @@ class SinkLoop(threading.Thread):
         """Wait for more; when nothing comes for long, let the progress follow the stream."""
         if self._reader.wait(_WAIT_SECONDS):
             return
-        self._under_load = False
+        self._intake.under_load = False
         end = self._reader.end
         quiet = time.monotonic() - self._moved_at
         behind = end > self.facts.position and quiet >= _WATERMARK_SECONDS
@@ -456,11 +397,11 @@ class SinkLoop(threading.Thread):
         def once() -> None:
             nonlocal step, end
             step = step or self._step(slice_, relations)
-            self._under_load = not step.small
-            if not step.small:
+            self._intake.under_load = not (step.small or self._intake.on_driver)
+            if self._intake.under_load:
                 self._ahead.begin(
                     step,
-                    lambda most: self._read_large(slice_.end, most),
+                    lambda most: self._intake.read_large(slice_.end, self._last, most),
                     lambda following: self._step(following, relations),
                 )
             end = self._progress(slice_.end).encode()
@@ -488,9 +429,16 @@ class SinkLoop(threading.Thread):
                 if (lsn := self._copied_at(version, self._copies, slice_.start)) is not None
             )
             parts = [replace(part, copied=copied) for part in parts]
-        small = slice_.bytes <= self._options.small_bytes or self._go_without_spark(slice_)
         tables = {number: self._renames.version(version) for number, version in tables.items()}
-        return LogStep(parts, tables, self._chain, self._session, self._context.state_dir, small=small)
+        return LogStep(
+            parts,
+            tables,
+            self._chain,
+            self._session,
+            self._context.state_dir,
+            small=self._intake.is_small(slice_),
+            on_driver=self._intake.on_driver,
+        )
 
     def _copied_at(self, version: TableVersion, copies: Copies, after: Lsn) -> Lsn | None:
         """Where a table was copied last, if after a position; or one that took its name since."""
@@ -502,14 +450,6 @@ class SinkLoop(threading.Thread):
             and any(relid == version.relid or names.get(relid) == version.qualified for relid in relids)
         ]
         return max(points, default=None)
-
-    def _read_large(self, after: Lsn, most: int) -> LogSlice | None:
-        """What follows a position, if that is much; a smaller batch had better grow meanwhile."""
-        options = self._options
-        most = min(options.max_bytes, most)
-        slice_ = self._read_up_to(most, after)
-        is_much = slice_ is not None and slice_.bytes > max(options.small_bytes, most // 2)
-        return slice_ if is_much else None
 
     def _with_patience(self, attempt: Callable[[], None]) -> bool:
         """Try until it works, unless the error can't get better; False when stopped meanwhile."""

@@ -20,7 +20,8 @@ from pgsluice.modifiers.chain import Chain
 from pgsluice.observability.logs import configure_for_library
 from pgsluice.pipeline.batch import remove_leftovers
 from pgsluice.pipeline.copy import CopySource, TableCopy
-from pgsluice.pipeline.loop import BatchOptions, LoopFacts, SinkLoop
+from pgsluice.pipeline.intake import BatchOptions
+from pgsluice.pipeline.loop import LoopFacts, SinkLoop
 from pgsluice.pipeline.session import LazySpark, SparkOptions
 from pgsluice.schema.renames import Renames
 from pgsluice.schema.store import SchemaStore

@@ -109,6 +109,13 @@ class LazySpark:
         """Whether Spark is up, so that :meth:`get` does not wait."""
         return self._session is not None
 
+    @property
+    def is_local(self) -> bool:
+        """Whether tasks run on this machine."""
+        session = self._session
+        master = session.sparkContext.master if session is not None else None
+        return (master or self._options.master).startswith("local")
+
     def warm_up(self) -> None:
         """Start Spark behind the caller's back, so that the first large batch does not wait for it."""
         if not self._warming:

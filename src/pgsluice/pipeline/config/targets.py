@@ -28,6 +28,8 @@ TABLES: Final = "Tables that are called otherwise in this target: public.orders:
 ON_ERROR: Final = "What to do with a row that this target refuses, instead of the pipeline's on_error."
 BATCH: Final = "Batches of this target, where they differ from the pipeline's batch."
 
+Decode = Literal["auto", "driver", "tasks"]
+
 OnError = Literal["stop", "dead_letter"]
 """Stop with an error; or put the row aside, to be replayed or discarded later."""
 
@@ -50,6 +52,9 @@ class BatchConfig(Section):
     queue_bytes: Size = QUEUE_BYTES
     """How much may be made ready ahead of the batch that is being written."""
 
+    decode: Decode = "auto"
+    """Where large batches are decoded that no modifier has to see; auto: in tasks if Spark is a cluster."""
+
 
 class TargetBatchConfig(Section):
     """What one target does otherwise than the pipeline's ``batch``; null takes the pipeline's value."""
@@ -65,6 +70,9 @@ class TargetBatchConfig(Section):
 
     queue_bytes: Size | None = None
     """Instead of the pipeline's batch.queue_bytes."""
+
+    decode: Decode | None = None
+    """Instead of the pipeline's batch.decode."""
 
 
 class TableConfig(Section):

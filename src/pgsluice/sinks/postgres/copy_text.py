@@ -47,8 +47,9 @@ def _pieces(rows: pa.ListArray, columns: np.ndarray) -> Iterator[memoryview]:
         start = offsets[starts[begin]]
         end = max(begin + 1, int(np.searchsorted(ends, start + PIECE_BYTES, "right")))
         piece = starts[begin:end]
-        out = np.empty(kernel.size(piece, columns, offsets, data, valid), np.uint8)
-        kernel.fill(piece, columns, offsets, data, valid, out)
+        plain = kernel.specials(data, start, ends[end - 1]) == 0
+        out = np.empty(kernel.size(piece, columns, offsets, data, valid, plain), np.uint8)
+        kernel.fill(piece, columns, offsets, data, valid, plain, out)
         yield out.data
         begin = end
 

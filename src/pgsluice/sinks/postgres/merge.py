@@ -62,9 +62,27 @@ class Merge:
             self._conn.execute(statement, source.parameters)
 
     def _delete(self, table: TargetTable, rows: pa.Table) -> None:
+        if table.finds_by_array:
+            self._delete_by_array(table, rows["k0"])
+            return
         statement, columns = delete_statement(rows)
         with self._staging.source("keys", columns) as source:
             self._conn.execute(statement(table, source.sql), source.parameters)
+
+    def _delete_by_array(self, table: TargetTable, keys: pa.ChunkedArray) -> None:
+        """By one walk along the index, in its order: a third less than a join."""
+        (key,) = table.key
+        with self._staging.source("keys", [keys], joined=False) as source:
+            statement = sql.SQL(
+                "DELETE FROM {} t WHERE t.{} {} ANY (ARRAY(SELECT {}::{} FROM {} keys))"
+            ).format(table.rows, key.identifier, key.equality, cell("keys", 0), key.type, source.sql)
+            if source.parameters:
+                self._conn.execute(statement, source.parameters)
+                return
+            # The planner takes the array for a short one, and might look through it once per row.
+            self._conn.execute("SET LOCAL enable_seqscan = off")
+            self._conn.execute(statement, ())
+            self._conn.execute("SET LOCAL enable_seqscan TO DEFAULT")
 
     def _replace(self, table: TargetTable, patch: Patch, delete: pa.Table | None) -> None:
         """

@@ -43,8 +43,10 @@ class Staging:
         self._conn = conn
 
     @contextmanager
-    def source(self, name: str, columns: Sequence[pa.Array | pa.ChunkedArray]) -> Iterator[Source]:
-        """Columns of text as a source; ``name`` tells those of one statement apart."""
+    def source(
+        self, name: str, columns: Sequence[pa.Array | pa.ChunkedArray], *, joined: bool = True
+    ) -> Iterator[Source]:
+        """Columns of text as a source, perhaps to be joined; ``name`` tells those of a statement apart."""
         names = [sql.Identifier(f"c{place}") for place in range(len(columns))]
         if len(columns[0]) <= _FEW:
             arrays = listed([sql.SQL("%s::text[]")] * len(columns))
@@ -55,7 +57,8 @@ class Staging:
         body = listed([sql.SQL("{} text").format(column) for column in names])
         self._conn.execute(sql.SQL("CREATE TABLE {} ({})").format(table, body))
         self.copy(table, (), rows_of(columns), range(len(columns)))
-        self._conn.execute(sql.SQL("ANALYZE {}").format(table))  # else the plan is made for a few rows
+        if joined:
+            self._conn.execute(sql.SQL("ANALYZE {}").format(table))  # else the plan is made for a few rows
         yield Source(table)
         # Not in a finally: in a failed transaction this would fail too, and hide why.
         self._conn.execute(sql.SQL("DROP TABLE {}").format(table))

@@ -49,6 +49,17 @@ CROSS JOIN LATERAL (
 WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 """
+# Columns of built-in types that lead an index of all rows, which finds them by the type's own equality.
+_INDEXED: Final = """
+SELECT a.attname
+FROM pg_catalog.pg_index x
+JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[0]
+JOIN pg_catalog.pg_opclass c ON c.oid = x.indclass[0]
+JOIN pg_catalog.pg_am m ON m.oid = c.opcmethod
+JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+WHERE x.indrelid = %s AND x.indisvalid AND x.indpred IS NULL AND m.amname = 'btree' AND c.opcdefault
+  AND x.indcollation[0] = a.attcollation AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace
+"""
 
 
 class _Found(NamedTuple):
@@ -86,6 +97,7 @@ class TargetTable:
     partitioned: bool = False
     checked: bool = False  # by foreign keys, while rows are written
     rules: tuple[Rule, ...] = ()  # that the server does not check while rows are written
+    finds_by_array: bool = False  # whether an index finds the rows of an array of keys
 
     @property
     def rows(self) -> sql.Composed:
@@ -140,11 +152,16 @@ class Tables(ReadyTables[TargetTable]):
             partitioned,
             not self._aside and is_checked(self._conn, oid),
             deferrable_rules(self._conn, oid) if self._aside else (),
+            finds_by_array=self._finds_by_array(oid, version),
         )
 
     def _find(self, version: TableVersion) -> tuple[int, bool, bool, bool] | None:
         row = self._conn.execute(_TABLE, (version.schema, version.name)).fetchone()
         return None if row is None else (int(row[0]), bool(row[1]), bool(row[2]), bool(row[3]))
+
+    def _finds_by_array(self, oid: int, version: TableVersion) -> bool:
+        names = [version.columns[index].name for index in version.merge_key]
+        return len(names) == 1 and (names[0],) in self._conn.execute(_INDEXED, (oid,)).fetchall()
 
     def _columns(self, oid: int) -> dict[str, _Found]:
         """By name."""
