@@ -11,8 +11,9 @@ import pytest
 
 from pgsluice.changelog import index
 from pgsluice.changelog.log import LogWriter
+from pgsluice.changelog.plan import LogSlice
 from pgsluice.changelog.position import Lsn
-from pgsluice.changelog.reader import LogReader, LogSlice
+from pgsluice.changelog.reader import LogReader
 from pgsluice.changelog.scan import HEADER, OTHER, Scanner
 from pgsluice.changelog.segment import LogMeta, segments
 from pgsluice.errors import DecodeError, LogFormatError, SinkBehindLogError

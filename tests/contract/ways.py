@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from pgsluice.changelog.log import LogWriter
 from pgsluice.changelog.position import Lsn
-from pgsluice.changelog.reader import LogRange, LogReader
+from pgsluice.changelog.reader import LogReader
 from pgsluice.changelog.scan import HEADER, Scanner
 from pgsluice.changelog.segment import LogMeta
 from pgsluice.modifiers.chain import Chain
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from pgsluice.changelog.plan import LogRange
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Batch
 

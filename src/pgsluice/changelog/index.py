@@ -24,6 +24,7 @@ WATERMARK: Final = 3  # nothing for us up to end_lsn (a keepalive said so)
 MARK: Final = 4  # a place inside a transaction where decoding can start, with what it must know
 RELATION: Final = 5  # a Relation frame begins at offset
 TYPE: Final = 6  # a Type frame begins at offset
+CUT: Final = 8  # what stood here was cut away; seq is a number like no other
 OPENED: Final = 7  # like MARK, for the transaction that was open when the segment began
 
 RECORD: Final = np.dtype(

@@ -10,6 +10,7 @@ disk works while the socket is read.
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -209,6 +210,7 @@ class LogWriter:
         self._carried = {}
         self._new_names = True
         found = segments(self._directory)
+        removed = False
         while found:
             last = found[-1]
             records = index.load(last.index)
@@ -219,6 +221,7 @@ class LogWriter:
                 last.data.unlink(missing_ok=True)
                 last.index.unlink(missing_ok=True)
                 found.pop()
+                removed = True
                 continue
             kept = int(ends[-1]) + 1 if len(ends) else 0
             size = int(records["offset"][kept - 1]) if kept else 0
@@ -228,6 +231,8 @@ class LogWriter:
                     remedy="It was damaged from outside: restore it, or remove the log and copy again",
                 )
             self._open = [_OpenSegment(last, size, kept * index.RECORD.itemsize)]
+            if removed or kept < len(records):
+                self._open[0].pending.append(_note_of_cut(size))
             if durable is None:
                 _sync_all(found)
             self.end = self._appended = max(last.after, Lsn(_last_end(records[:kept])))
@@ -271,6 +276,13 @@ class LogWriter:
             for segment in self._open:
                 segment.close()
             self._open = []
+
+
+def _note_of_cut(offset: int) -> index.Records:
+    """For those who had begun to read what is gone: see :mod:`pgsluice.changelog.arriving`."""
+    record = np.zeros(1, index.RECORD)
+    record["kind"], record["offset"], record["seq"] = index.CUT, offset, secrets.randbits(62)
+    return record
 
 
 def _last_end(records: index.Records) -> int:

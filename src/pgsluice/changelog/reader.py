@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pgsluice.changelog import index
+from pgsluice.changelog.arriving import Arriving
+from pgsluice.changelog.plan import RANGE_BYTES, LogRange, LogSlice, cuts, range_of
 from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.segment import Segment, read_meta
 from pgsluice.changelog.segment import segments as find_segments
@@ -25,47 +27,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BEHIND_REMEDY: Final = "Restore the log, or begin anew with an empty target"
-RANGE_BYTES: Final = 4 << 20  # of one task: long enough to be worth a task, short enough to bound its memory
 _KEPT_INDEXES: Final = 4
 _LOOKS: Final = 5  # at a log whose segments are being removed
 _NO_LIMIT: Final = 1 << 62
 _PG_EPOCH: Final = 946684800  # seconds from 1970 to 2000
 _POLL_FLOOR, _POLL_CEILING = 0.0005, 0.005  # seconds between looks at the index while waiting
-
-
-@dataclass(frozen=True, slots=True)
-class OpenTransaction:
-    """The transaction that is open where a range starts."""
-
-    commit_lsn: int
-    commit_ts: int  # microseconds since 2000-01-01 UTC, as on the wire
-    xid: int
-    end_lsn: int
-    seq: int  # changes of it before the range
-
-
-@dataclass(frozen=True, slots=True)
-class LogRange:
-    """Bytes of one segment that can be decoded on their own."""
-
-    path: str
-    start: int
-    end: int
-    opened: OpenTransaction | None
-    tail_end_lsn: int  # end of the transaction that is still open at the end of the range; 0 if none
-    relations: tuple[int, ...]  # offsets of the Relation frames in force at the start or met in the range
-    types: tuple[int, ...]  # offsets of the Type frames before the end
-
-
-@dataclass(frozen=True, slots=True)
-class LogSlice:
-    """Whole transactions: what follows ``start`` up to and including ``end``."""
-
-    start: Lsn
-    end: Lsn
-    ranges: tuple[LogRange, ...]
-    bytes: int
-    changes: int  # row changes and messages; those of unwanted tables included
 
 
 class LogReader:
@@ -179,6 +145,15 @@ class LogReader:
         place = self._locate(after)
         stop = self._stop(place, after, limits) if place else None
         return _Plan(self, place, stop, after, range_bytes).slice() if place and stop else None
+
+    def arriving(self, after: Lsn) -> Arriving | None:
+        """The transaction after ``after`` of which only a part is there yet; None when that is little."""
+        place = self._locate(after)
+        if place is None:
+            return None
+        segment = self.segments[place.segment]
+        arriving = Arriving(segment, self.records(segment), place.offset)
+        return arriving if arriving.has_begun() else None
 
     def commit_time_after(self, after: Lsn) -> float | None:
         """When the first transaction after ``after`` was committed (seconds since 1970); None without one."""
@@ -361,56 +336,9 @@ class _Plan:
         opened_at = records[records["kind"] == index.OPENED]
         if begin == 0 and len(opened_at):
             begin = int(opened_at["offset"][0])
-        cuts = _cuts(records, begin, end, self._range_bytes)
+        places = cuts(records, begin, end, self._range_bytes)
         return [
-            _range(segment, records, start, stop, later_end) for start, stop in pairwise(cuts) if stop > start
+            range_of(segment, records, start, stop, later_end)
+            for start, stop in pairwise(places)
+            if stop > start
         ]
-
-
-def _cuts(records: index.Records, begin: int, end: int, range_bytes: int) -> list[int]:
-    """Offsets between which ranges lie: ends of units and marks, about ``range_bytes`` apart."""
-    possible = records["offset"][index.is_unit(records) | (records["kind"] == index.MARK)]
-    possible = np.unique(possible[(possible > begin) & (possible < end)])
-    cuts = [begin]
-    while True:
-        at = int(np.searchsorted(possible, cuts[-1] + range_bytes))
-        if at >= len(possible):
-            return [*cuts, end]
-        cuts.append(int(possible[at]))
-
-
-def _range(segment: Segment, records: index.Records, start: int, stop: int, later_end: int) -> LogRange:
-    marks = records[
-        ((records["kind"] == index.MARK) | (records["kind"] == index.OPENED)) & (records["offset"] == start)
-    ]
-    units = records[index.is_unit(records)]
-    opened = None
-    if len(marks):
-        mark = marks[0]
-        opened = OpenTransaction(
-            int(mark["commit_lsn"]),
-            int(mark["commit_ts"]),
-            int(mark["xid"]),
-            _end_after(units, start, later_end),
-            int(mark["seq"]),
-        )
-    whole = bool((units["offset"] == stop).any())
-    relations = records[(records["kind"] == index.RELATION) & (records["offset"] < stop)]
-    in_force = {int(r["relid"]): int(r["offset"]) for r in relations[relations["offset"] < start]}
-    met = relations["offset"][relations["offset"] >= start].tolist()
-    types = records["offset"][(records["kind"] == index.TYPE) & (records["offset"] < stop)]
-    return LogRange(
-        str(segment.data),
-        start,
-        stop,
-        opened,
-        0 if whole else _end_after(units, stop, later_end),
-        tuple(sorted([*in_force.values(), *met])),
-        tuple(types.tolist()),
-    )
-
-
-def _end_after(units: index.Records, offset: int, later_end: int) -> int:
-    """The end of the transaction that is open at ``offset``."""
-    ends = units["end_lsn"][units["offset"] > offset]
-    return int(ends[0]) if len(ends) else later_end

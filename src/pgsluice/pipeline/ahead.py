@@ -16,7 +16,7 @@ from pgsluice.errors import SluiceError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pgsluice.changelog.reader import LogSlice
+    from pgsluice.changelog.plan import LogSlice
     from pgsluice.pipeline.batch import LogStep
 
 

@@ -145,13 +145,17 @@ class TablesAnew:
 
     def take_unknown(self, versions: Iterable[TableVersion], copies: Copies | None) -> bool:
         """The same for tables of which changes are about to be applied; True if there were such."""
-        if copies is None or not copies.finished or not self.possible:
-            return False
-        new = {version.relid for version in versions} - copies.tables - {*self.relids} - self._gone
+        new = self.unknown(versions, copies)
         if not new:
             return False
         self._gone |= new
         return self._leave_alone(lambda table: table.relation.relid in new)
+
+    def unknown(self, versions: Iterable[TableVersion], copies: Copies | None) -> set[int]:
+        """Those of the tables that have come into the stream since the sink's own copy."""
+        if copies is None or not copies.finished or not self.possible:
+            return set()
+        return {version.relid for version in versions} - copies.tables - {*self.relids} - self._gone
 
     def tend(self, position: Lsn, ahead: Lsn, reader: LogReader) -> bool:
         """

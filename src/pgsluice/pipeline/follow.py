@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pgsluice.changelog.envelope import DELETE, INSERT, MESSAGE, SNAPSHOT, TRUNCATE, UPDATE
+from pgsluice.changelog.plan import LogRange, LogSlice
 from pgsluice.changelog.position import Lsn
-from pgsluice.changelog.reader import LogRange, LogReader, LogSlice
+from pgsluice.changelog.reader import LogReader
 from pgsluice.changelog.scan import HEADER
 from pgsluice.schema.store import SchemaStore
 from pgsluice.source.pgoutput.plain import decode_message

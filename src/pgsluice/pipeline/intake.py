@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
+    from pgsluice.changelog.plan import LogSlice
     from pgsluice.changelog.position import Lsn
-    from pgsluice.changelog.reader import LogReader, LogSlice
+    from pgsluice.changelog.reader import LogReader
     from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.session import LazySpark
 

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from pgsluice.changelog.arriving import BrokenOffError
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Lsn, Progress
-from pgsluice.changelog.reader import LogReader, LogSlice
+from pgsluice.changelog.reader import LogReader
 from pgsluice.errors import SinkBehindLogError, SlotAheadOfLogError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.ahead import ReadAhead
 from pgsluice.pipeline.anew import BESIDE, Owner, TablesAnew, beside_name, only
+from pgsluice.pipeline.arriving import ArrivingBatch, ArrivingStep
 from pgsluice.pipeline.batch import LogBatch, LogStep
 from pgsluice.pipeline.copy import TableCopy
 from pgsluice.pipeline.intake import Intake
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from pgsluice.changelog.plan import LogRange, LogSlice
     from pgsluice.changelog.position import Copies
     from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.copy import CopySource
@@ -54,7 +57,7 @@ if TYPE_CHECKING:
     from pgsluice.pipeline.session import LazySpark
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Sink, SinkContext, Swap
-    from pgsluice.source.relations import Catalog
+    from pgsluice.source.relations import Catalog, DecodableRange
     from pgsluice.source.snapshot.tables import CopiedTable
     from pgsluice.state.dead_letter import LetterBook
     from pgsluice.state.requests import Requests
@@ -149,6 +152,7 @@ class SinkLoop(threading.Thread):
         self._copies: Copies | None = None
         self._copied_names: dict[int, str] = {}  # of the tables that are copied, by relid
         self._new = True  # no progress
+        self._not_early: Lsn | None = None  # where a transaction is left alone until it is whole
         takes_chunks = getattr(sink, "takes_chunks", False)
         self._ahead = ReadAhead(options.queue_bytes if takes_chunks else 0)
         self._intake = Intake(self._reader, options, chain, spark, takes_chunks=takes_chunks)
@@ -243,7 +247,7 @@ class SinkLoop(threading.Thread):
                     self.finished = self._is_done(self.facts.position)
                 elif self._is_done(self._reader.end):
                     self.finished = True
-                else:
+                elif not self._apply_arriving(relations):
                     self._idle()
             if self.finished and self._sequences is not None:
                 self._sequences.follow(now=True)
@@ -412,6 +416,50 @@ class SinkLoop(threading.Thread):
             self.facts.batches += 1
             self.facts.changes += slice_.changes
 
+    def _apply_arriving(self, relations: Relations) -> bool:
+        """Begin with a transaction that is still coming in; False when there is none to begin with."""
+        position = self.facts.position
+        if not self._may_begin_early() or self._not_early == position:
+            return False
+        arriving = self._reader.arriving(position)
+        if arriving is None:
+            return False
+
+        def resolve(ranges: Sequence[LogRange]) -> tuple[list[DecodableRange], dict[int, TableVersion]]:
+            return self._resolve(ranges, position, relations, early=True)
+
+        rest = self._chain, self._session, self._context.state_dir
+        step = ArrivingStep(arriving, resolve, self._stopping, *rest)
+        batch = ArrivingBatch(
+            self._token, step, lambda: self._progress(arriving.end).encode() if arriving.end else None
+        )
+        try:
+            self._sink.apply(batch)
+        except Exception as exc:  # noqa: BLE001 - the usual way meets it again, and knows what to do
+            logger.debug("begun too early", sink=self.sink_name, reason=str(exc))
+            self._not_early = position
+            if arriving.end is not None:  # it may have been committed, and only the reply was lost
+                whole = self._reader.next(position, 1, until=arriving.end)
+                assert whole is not None
+                self._apply(whole, None, relations)
+            return True
+        assert arriving.end is not None
+        self._moved_to(arriving.end, batch.end)
+        self.facts.batches += 1
+        self.facts.changes += arriving.changes
+        return True
+
+    def _may_begin_early(self) -> bool:
+        """Whether nothing but the next transaction's own end is missing."""
+        return (
+            getattr(self._sink, "takes_arriving", False)
+            and self._intake.on_driver
+            and not self._options.max_wait
+            and self._last is None
+            and not self._anew.relids
+            and (self._desk is None or self._desk.is_empty)
+        )
+
     def _hand_over(self, batch: LogBatch, slice_: LogSlice) -> None:
         if self._desk is None:
             self._sink.apply(batch)
@@ -419,17 +467,7 @@ class SinkLoop(threading.Thread):
             self._desk.apply(batch, slice_.start, slice_.end)
 
     def _step(self, slice_: LogSlice, relations: Relations) -> LogStep:
-        parts, tables = relations.resolve(slice_.ranges)
-        if self._copies_first and self._anew.take_unknown(tables.values(), self._copies):
-            parts, tables = relations.resolve(slice_.ranges)
-        if self._copies is not None:
-            copied = tuple(
-                (version.id, int(lsn))
-                for version in tables.values()
-                if (lsn := self._copied_at(version, self._copies, slice_.start)) is not None
-            )
-            parts = [replace(part, copied=copied) for part in parts]
-        tables = {number: self._renames.version(version) for number, version in tables.items()}
+        parts, tables = self._resolve(slice_.ranges, slice_.start, relations)
         return LogStep(
             parts,
             tables,
@@ -439,6 +477,24 @@ class SinkLoop(threading.Thread):
             small=self._intake.is_small(slice_),
             on_driver=self._intake.on_driver,
         )
+
+    def _resolve(
+        self, ranges: Sequence[LogRange], after: Lsn, relations: Relations, *, early: bool = False
+    ) -> tuple[list[DecodableRange], dict[int, TableVersion]]:
+        """Ranges that follow a position, ready to be decoded, with their tables as the target calls them."""
+        parts, tables = relations.resolve(ranges)
+        if self._copies_first and early and self._anew.unknown(tables.values(), self._copies):
+            raise BrokenOffError  # a table that has to be copied before
+        if self._copies_first and self._anew.take_unknown(tables.values(), self._copies):
+            parts, tables = relations.resolve(ranges)
+        if self._copies is not None:
+            copied = tuple(
+                (version.id, int(lsn))
+                for version in tables.values()
+                if (lsn := self._copied_at(version, self._copies, after)) is not None
+            )
+            parts = [replace(part, copied=copied) for part in parts]
+        return parts, {number: self._renames.version(version) for number, version in tables.items()}
 
     def _copied_at(self, version: TableVersion, copies: Copies, after: Lsn) -> Lsn | None:
         """Where a table was copied last, if after a position; or one that took its name since."""

@@ -14,6 +14,10 @@ Replay
     After a crash the same rows come again from the position that ``open`` gave. The replayed batch
     begins at the same place but **may end elsewhere**: a sink relies on positions of rows and on its
     progress token, never on a batch's identity.
+Early
+    A sink with ``takes_arriving`` may be given a transaction that is still coming in: ``chunks`` waits for
+    its rows, ``tables`` grows with them, and ``end`` is known when ``chunks`` has ended. When ``chunks``
+    raises, nothing of the batch may stay.
 Raise
     A :class:`~pgsluice.errors.TargetError` whose class is transient is tried again with the same
     batch after a pause, and ``apply`` must then be able to run again, also when the failed call did

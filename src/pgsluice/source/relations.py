@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from pgsluice.changelog.reader import LogRange
+    from pgsluice.changelog.plan import LogRange
     from pgsluice.schema.store import SchemaStore
     from pgsluice.schema.table import TableVersion
 

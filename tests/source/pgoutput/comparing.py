@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pgsluice.changelog.envelope import ENVELOPE
-from pgsluice.changelog.reader import OpenTransaction
+from pgsluice.changelog.plan import OpenTransaction
 from pgsluice.source.pgoutput import messages as m
 from pgsluice.source.pgoutput import plain_rows
 from pgsluice.source.pgoutput.decode import RelationAt, decode_range

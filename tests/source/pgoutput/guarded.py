@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pgsluice.changelog.reader import OpenTransaction
+from pgsluice.changelog.plan import OpenTransaction
 from pgsluice.errors import DecodeError
 from pgsluice.source.pgoutput import messages as m
 from pgsluice.testing.pgoutput import encode, frame, frame_bytes, relations_at

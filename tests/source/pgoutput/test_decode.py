@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pgsluice.changelog.envelope import ENVELOPE
-from pgsluice.changelog.reader import OpenTransaction
+from pgsluice.changelog.plan import OpenTransaction
 from pgsluice.errors import DecodeError
 from pgsluice.source.pgoutput import decode
 from pgsluice.source.pgoutput import messages as m

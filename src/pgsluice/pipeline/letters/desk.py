@@ -72,6 +72,11 @@ class Desk:
         self._open = self.book.letters(self.name)
         self._hold(self._open)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no letter is open, so that no row has to wait behind one."""
+        return not self._open
+
     def asked(self) -> list[Letter]:
         """The letters that people want to be replayed now."""
         if self.book.changed():

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 
+_PIECE_BYTES: Final = 16 << 20  # where the order of tables is free; less waits for the end of a transaction
 _REPLACE: Final[Mapping[OnConflict, bool | None]] = {"error": None, "update": True, "nothing": False}
 """Whether a row that comes replaces one of its key; None: copied rows do, for a copy may be done again."""
 
@@ -67,6 +68,7 @@ class PostgresSink:
     """
 
     takes_chunks = True
+    takes_arriving = True
 
     def __init__(self, target: PostgresConfig | str) -> None:
         self._config = target if isinstance(target, PostgresConfig) else PostgresConfig(url=SecretStr(target))
@@ -136,7 +138,8 @@ class PostgresSink:
         return {number: self._tables.ready(version) for number, version in step.tables.items()}
 
     def _write_all(self, chunks: Iterable[pa.Table], tables: Mapping[int, TableVersion]) -> None:
-        for runs in gathered(chunks, tables, self._config.fold_bytes, one_version=not self._aside):
+        most = min(self._config.fold_bytes, _PIECE_BYTES) if self._aside else self._config.fold_bytes
+        for runs in gathered(chunks, tables, most, one_version=not self._aside):
             self._write(runs)
 
     @contextmanager

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from pgsluice.changelog.reader import OpenTransaction
+    from pgsluice.changelog.plan import OpenTransaction
 
 _LARGEST: Final = 2**31 - 1  # bytes of text or items that Arrow's 32-bit offsets can point at
 

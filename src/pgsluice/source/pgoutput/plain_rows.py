@@ -16,7 +16,7 @@ from pgsluice.source.pgoutput.plain import error_at, frames, text_or_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pgsluice.changelog.reader import OpenTransaction
+    from pgsluice.changelog.plan import OpenTransaction
     from pgsluice.source.pgoutput.decode import RelationAt
     from pgsluice.source.pgoutput.plain import Frame
 

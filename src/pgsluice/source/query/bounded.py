@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pgsluice.changelog import index
+from pgsluice.changelog.plan import RANGE_BYTES
 from pgsluice.changelog.position import Lsn
-from pgsluice.changelog.reader import RANGE_BYTES, LogReader
+from pgsluice.changelog.reader import LogReader
 
 if TYPE_CHECKING:
-    from pgsluice.changelog.reader import LogSlice
+    from pgsluice.changelog.plan import LogSlice
     from pgsluice.changelog.segment import Segment
 
 UNLIMITED: Final = 1 << 62

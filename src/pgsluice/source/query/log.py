@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-    from pgsluice.changelog.reader import LogSlice
+    from pgsluice.changelog.plan import LogSlice
     from pgsluice.source.query.options import ReadOptions
     from pgsluice.source.query.partition import LogPartition
 

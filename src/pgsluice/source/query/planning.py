@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from pgsluice.changelog.reader import RANGE_BYTES
+from pgsluice.changelog.plan import RANGE_BYTES
 from pgsluice.source.query.bounded import UNLIMITED
 from pgsluice.source.query.columns import typed_columns
 from pgsluice.source.query.partition import LogPartition
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+    from pgsluice.changelog.plan import LogSlice
     from pgsluice.changelog.position import Lsn
-    from pgsluice.changelog.reader import LogSlice
     from pgsluice.source.query.bounded import BoundedReader
     from pgsluice.source.query.options import ReadOptions
     from pgsluice.source.relations import DecodableRange, Relations

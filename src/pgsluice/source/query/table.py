@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pgsluice.changelog.reader import LogSlice
+    from pgsluice.changelog.plan import LogSlice
     from pgsluice.schema.store import SchemaStore
     from pgsluice.schema.table import TableVersion
     from pgsluice.schema.typed.choices import SpecialValues
