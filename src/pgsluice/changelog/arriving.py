@@ -43,7 +43,8 @@ class Arriving:
     def has_begun(self) -> bool:
         """Whether enough of it is there to begin with."""
         records = self._believed[-1].refresh()
-        return bool(((records["kind"] == index.MARK) & (records["offset"] > self._at)).any())
+        is_mark = (records["kind"] == index.MARK) & (records["offset"] > self._at)
+        return bool(is_mark.any()) or self._following() is not None
 
     def ranges(self, go_on: Callable[[], bool]) -> Iterator[LogRange]:
         """
@@ -81,7 +82,8 @@ class Arriving:
             return range_of(current.segment, records, start, self._at, int(stop["commit_lsn"]))
         if following is None:
             return None
-        opened = _opened(following.refresh())
+        records_after = following.refresh()
+        opened = records_after[records_after["kind"] == index.OPENED][0]
         self._believed.append(following)
         self._at = int(opened["offset"])
         size = current.segment.data.stat().st_size
@@ -89,20 +91,13 @@ class Arriving:
         return rest if size > start else None
 
     def _following(self) -> _Believed | None:
-        """The next segment, once its index says that everything before it is on disk."""
+        """The next segment, once its index says that it begins inside of the transaction, and is on disk."""
         current = self._believed[-1].segment
         for segment in segments(current.directory):
             if segment.ordinal == current.ordinal + 1:
                 following = _Believed(segment, np.empty(0, index.RECORD))
-                return following if len(following.refresh()) else None
+                return following if (following.refresh()["kind"] == index.OPENED).any() else None
         return None
-
-
-def _opened(records: index.Records) -> index.Records:
-    found = records[records["kind"] == index.OPENED]
-    if len(found) == 0:
-        raise BrokenOffError
-    return found[0]
 
 
 class _Believed:
@@ -110,40 +105,32 @@ class _Believed:
 
     def __init__(self, segment: Segment, final: index.Records) -> None:
         self.segment = segment
-        self._final = len(final)
-        self._records = final
+        self._final = final
+        self._other = final[:0]
         self._stamp: tuple[int, int] | None = None
 
     def refresh(self) -> index.Records:
         """All records, with those that were added since."""
-        stat = self._stat()
-        if stat != self._stamp:
-            added = index.valid_prefix(_read(self.segment, len(self._records)))
-            self._records = np.concatenate([self._records, added])
-            self._stamp = stat
-        return self._records
+        try:
+            stat = self.segment.index.stat()
+            if (stamp := (stat.st_size, stat.st_mtime_ns)) != self._stamp:
+                self._stamp, self._other = stamp, self._read()
+        except FileNotFoundError as exc:
+            raise BrokenOffError from exc
+        return np.concatenate([self._final, self._other])
 
     def require_same(self, *, closed: bool = False) -> None:
         """Raise unless the index still says what was believed; and no more, where it was ``closed``."""
-        now = _read(self.segment, self._final, -1 if closed else len(self._records) - self._final)
-        if now.tobytes() != self._records[self._final :].tobytes():
+        now = self._read()
+        if closed and len(now) != len(self._other):
             raise BrokenOffError
 
-    def _stat(self) -> tuple[int, int]:
-        try:
-            stat = self.segment.index.stat()
-        except FileNotFoundError as exc:
-            raise BrokenOffError from exc
-        if stat.st_size < len(self._records) * index.RECORD.itemsize:
+    def _read(self) -> index.Records:
+        """The other records as they are now; what was believed must be among them."""
+        with self.segment.index.open("rb") as file:
+            file.seek(len(self._final) * index.RECORD.itemsize)
+            raw = file.read()
+        now = index.valid_prefix(np.frombuffer(raw, index.RECORD, count=len(raw) // index.RECORD.itemsize))
+        if now[: len(self._other)].tobytes() != self._other.tobytes():
             raise BrokenOffError
-        return stat.st_size, stat.st_mtime_ns
-
-
-def _read(segment: Segment, start: int, count: int = -1) -> index.Records:
-    try:
-        with segment.index.open("rb") as file:
-            file.seek(start * index.RECORD.itemsize)
-            raw = file.read(count * index.RECORD.itemsize if count >= 0 else -1)
-    except FileNotFoundError as exc:
-        raise BrokenOffError from exc
-    return np.frombuffer(raw, index.RECORD, count=len(raw) // index.RECORD.itemsize)
+        return now

@@ -75,6 +75,7 @@ class LoopFacts:
     position: Lsn = field(default_factory=lambda: Lsn(0))
     batches: int = 0
     changes: int = 0
+    early: int = 0  # transactions that were applied while they came in
     retrying: str = ""  # why, while the target can't take a batch
     copying: SinkReport | None = None  # how far, while tables are copied
 
@@ -447,6 +448,7 @@ class SinkLoop(threading.Thread):
         self._moved_to(arriving.end, batch.end)
         self.facts.batches += 1
         self.facts.changes += arriving.changes
+        self.facts.early += 1
         return True
 
     def _may_begin_early(self) -> bool:
