@@ -32,7 +32,7 @@ class SparkRun:
     """A run that has carried a batch that was too large to go without Spark."""
 
     def __init__(self, database: Database, place: Path, conf: dict[str, str]) -> None:
-        settings = f"spark: {{master: 'local[2]', conf: {json.dumps(conf)}}}\n"
+        settings = f"spark: {{master: 'local[2]', conf: {json.dumps(conf)}}}\nbatch: {{decode: tasks}}\n"
         self.runner = Runner(database.url, place, mode="replication", settings=settings)
         self.runner.prepare()
         with database.connect() as connection, connection.transaction():

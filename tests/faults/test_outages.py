@@ -116,7 +116,7 @@ def test_a_log_at_its_bound_closes_the_connection_and_goes_on(database: Database
 
 def test_spark_is_killed_under_a_batch(database: Database, runners: Runners) -> None:
     """The JVM dies while its workers decode: one clear line, exit code 2, and the next run goes on."""
-    runner = runners(database.url, mode="replication", settings="batch: {max_bytes: 12MiB}\n")
+    runner = runners(database.url, mode="replication", settings="batch: {decode: tasks, max_bytes: 12MiB}\n")
     with Traffic(database.url, random.randrange(10**6)):
         time.sleep(1)
     database.run("INSERT INTO visit (page) SELECT repeat('x', 900) FROM generate_series(1, 60000)")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgsluice.embedded import EmbeddedPostgres
+    from pgsluice.pipeline.intake import Decode
 
 CHANGES = 67_000  # of each seed: 200,000 of all
 
@@ -25,7 +26,7 @@ CHANGES = 67_000  # of each seed: 200,000 of all
     ("source", "target", "with_duckdb", "kills"),
     [
         (15, 18, False, {"driver": 2, "listener": 2, "worker": 3}),
-        (18, 15, True, {"driver": 4, "listener": 3}),
+        (18, 15, True, {"driver": 4, "listener": 3}),  # as it is by default: decoded by the driver
         (15, 15, False, {"driver": 2, "listener": 2, "worker": 2}),
     ],
 )
@@ -48,8 +49,9 @@ def test_a_random_workload(
     here = create_database(request.getfixturevalue(f"pg{source}"))
     try:
         there = create_database(crashable(target))
-        with Trial(seed, here, there, tmp_path, with_duckdb=with_duckdb) as trial:
-            events = trial.plan(**kills, restart=1, crash=1)
+        decode: Decode = "tasks" if "worker" in kills else "auto"
+        with Trial(seed, here, there, tmp_path, with_duckdb=with_duckdb, decode=decode) as trial:
+            events = trial.plan(**kills, restart=1, crash=1, large=0 if "worker" in kills else 2)
             half = len(events) // 2
             for some in (events[:half], events[half:]):
                 trial.round(some, CHANGES // 2 + 1)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgsluice.embedded import EmbeddedPostgres
+    from pgsluice.pipeline.intake import Decode
     from tests.fix_pg import Database
     from tests.fix_proxy import DatabaseProxy
 
@@ -33,7 +34,7 @@ SLACK = 900  # for what is begun when the time is over
 
 ROUNDS = 4  # of one seed
 CHANGES = 40_000  # of one round
-EVENTS = {"driver": 2, "listener": 2, "worker": 1, "restart": 1, "crash": 1, "source_crash": 1}
+EVENTS = {"driver": 2, "listener": 2, "restart": 1, "crash": 1, "source_crash": 1}
 
 
 @pytest.mark.timeout(SHOP_SECONDS + SLACK)
@@ -91,9 +92,12 @@ def test_random_workloads(
         target = create_database(servers[dice.choice((15, 18)), "target"])
         place = tmp_path / str(seed)
         place.mkdir()
-        with Trial(seed, source, target, place, with_duckdb=dice.random() < 0.3) as trial:
+        decode: Decode = dice.choice(("tasks", "auto"))
+        events = EVENTS | ({"worker": 1} if decode == "tasks" else {"large": 2})
+        with_duckdb = dice.random() < 0.3
+        with Trial(seed, source, target, place, with_duckdb=with_duckdb, decode=decode) as trial:
             for _ in range(ROUNDS):
-                trial.round(trial.plan(**EVENTS), CHANGES)
+                trial.round(trial.plan(**events), CHANGES)
             trial.stop()
         with capsys.disabled():
             print(f"\n{trial.summary()}", end="")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from pgsluice.pipeline.intake import Decode
     from tests.fix_pg import Database
 
 PIPELINE = "shop"  # what a Runner calls it
@@ -40,10 +41,18 @@ class Trial:
         source: on a server that may be restarted, if that is planned.
         target: the same.
         with_duckdb: whether a DuckDB file is a second target.
+        decode: where batches are decoded; only with ``tasks`` there are workers to be killed.
     """
 
     def __init__(
-        self, seed: int, source: Database, target: Database, place: Path, *, with_duckdb: bool = False
+        self,
+        seed: int,
+        source: Database,
+        target: Database,
+        place: Path,
+        *,
+        with_duckdb: bool = False,
+        decode: Decode = "auto",
     ) -> None:
         self.seed = seed
         self._source, self._target = source, target
@@ -61,7 +70,7 @@ class Trial:
         self._file = place / "second.duckdb" if with_duckdb else None
         if self._file:
             targets.append(f"{{duckdb: {{path: {self._file}}}}}")
-        batch = f"batch: {{max_bytes: {self._dice.choice(_BATCHES)}}}\n"
+        batch = f"batch: {{decode: {decode}, max_bytes: {self._dice.choice(_BATCHES)}}}\n"
         lines = f"targets: [{', '.join(targets)}]"
         self._runner = Runner(source.url, place, targets=lines, settings=batch)
         done = self._runner.command("init")
@@ -152,6 +161,8 @@ class Trial:
             if not self._runner.kill_worker():
                 self._source.run(large_rows(self._lane))
                 self._until(self._runner.kill_worker, "no worker to kill")
+        elif event == "large":  # what is begun before it is whole
+            self._source.run(large_rows(self._lane))
         elif event == "crash":
             self._target.server.restart("immediate")
         elif event == "restart":
