@@ -151,3 +151,6 @@ WAYS: dict[str, Way] = {"short": short, "executors": executors}
 
 NEED_SPARK: frozenset[str] = frozenset({"executors"})
 """Ways that need the Spark session whatever the sink."""
+
+CUTS_CHUNKS: frozenset[str] = frozenset({"short"})
+"""Ways that heed ``chunk_rows``; on others every number would be the same test."""
