@@ -25,10 +25,10 @@ print(time.perf_counter() - start)
 
 
 def warm_up(largest_file: int = 0, **environment: str) -> float:
-    """Warm up in a process of its own; the seconds that it took. What is compiled need not be fast code."""
+    """Warm up in a process of its own; the seconds that it took."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", _WARM, str(largest_file)],
-        env={**os.environ, "NUMBA_OPT": "0", **environment},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=200,
