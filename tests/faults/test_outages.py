@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from pgsluice.changelog.reader import LogReader
-from tests.faults.running import Runner, Traffic
+from tests.faults.running import BUSY, Runner, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +103,7 @@ def test_a_slow_connection_that_tears_frames_apart(
 def test_a_log_at_its_bound_closes_the_connection_and_goes_on(database: Database, runners: Runners) -> None:
     """While the log is full the slot is inactive and the server can shut down; then the rest comes."""
     runner = runners(database.url, settings="log: {max_bytes: 300KiB}\n")
-    with Traffic(database.url, random.randrange(10**6)):
+    with Traffic(database.url, random.randrange(10**6), pause=BUSY):
         runner.start()
         deadline = time.monotonic() + 120
         while "log full" not in runner.tail():
