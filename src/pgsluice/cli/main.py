@@ -6,8 +6,6 @@ Neighbours: ``commands.py`` lists the commands, ``settings.py`` has the options 
 
 from __future__ import annotations
 
-import atexit
-import gc
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -58,7 +56,6 @@ def pgsluice(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit code."""
-    atexit.register(gc.freeze)  # by then all is closed: to take it apart would add half a second to each end
     settings = Settings()
     command = add_shared_options(get_command(app), below=False)
     given = None if arguments is None else list(arguments)
