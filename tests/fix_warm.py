@@ -8,20 +8,20 @@ compiled passes are put into numba's cache: two workers would both compile them.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyspark
 
 from pgsluice.errors import SluiceError
-from pgsluice.pipeline.machine import find_java, java_major
+from pgsluice.pipeline.machine import find_java
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
 # Tests run a JVM for seconds: the second compiler's work would not pay.
@@ -53,16 +53,19 @@ def pytest_configure(config: pytest.Config) -> None:
         _prepare(archive)
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", f"{_SHORT_LIVED} -XX:+UseSerialGC")
     # A JVM that can't use the archive goes on without it, and need not say so.
-    used = f"-XX:SharedArchiveFile={archive} -Xlog:cds=off" if archive.exists() else ""
+    used = f"-XX:SharedArchiveFile={archive} -Xlog:cds*=off" if archive.exists() else ""
     os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{_SHORT_LIVED} {used}".rstrip())
 
 
 def _archive(config: pytest.Config) -> Path:
+    """Where the archive of this Java and this Spark is, or will be: it is of no use to others."""
     assert config.cache is not None
-    java = 0
+    facts = [pyspark.__version__, pyspark.__file__]
     with suppress(SluiceError):  # without Java the tests that need it fail, and say why
-        java = java_major(find_java())
-    return config.cache.mkdir("jvm") / f"spark-{pyspark.__version__}-java-{java}.jsa"
+        java = Path(find_java()).resolve()
+        facts += [str(java), str(java.stat().st_mtime_ns)]
+    name = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+    return config.cache.mkdir("jvm") / f"spark-{name}.jsa"
 
 
 def _prepare(archive: Path) -> None:
