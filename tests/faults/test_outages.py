@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal
 
 import psutil
@@ -184,11 +185,15 @@ def test_two_runs_on_one_slot(database: Database, runners: Runners, tmp_path: Pa
     with Traffic(database.url, random.randrange(10**6)):
         runner.start()
         runner.wait_for_changes()
-        same = runner.command("run", "--once")
+        with ThreadPoolExecutor(2) as both:  # each waits some seconds for what it wants before it gives up
+            attempts = [
+                both.submit(runner.command, "run", "--once", *options)
+                for options in ((), ("--state-dir", str(tmp_path / "other")))
+            ]
+        same, other = (attempt.result() for attempt in attempts)
         assert same.returncode == 2
         assert "SLUICE-LOG-LOCKED" in same.stderr
         assert "Traceback" not in same.stderr
-        other = runner.command("run", "--once", "--state-dir", str(tmp_path / "other"))
         assert other.returncode == 3
         assert "SLUICE-SLOT-TAKEN" in other.stderr
         runner.wait_for_changes()
