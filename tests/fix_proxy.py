@@ -158,6 +158,7 @@ def _close(victim: socket.socket, *, reset: bool = False) -> None:
     with contextlib.suppress(OSError):
         if reset:
             victim.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            victim.shutdown(socket.SHUT_RD)  # wakes the thread that reads: till then the peer is told nothing
         else:
             victim.shutdown(socket.SHUT_RDWR)
     victim.close()

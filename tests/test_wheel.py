@@ -138,5 +138,5 @@ def test_targets_are_found_by_their_entry_points(installed: Installation):
 @pytest.mark.skipif(shutil.which("java") is None, reason="the demo needs Java")
 def test_the_demo_runs(installed: Installation):
     """`pgsluice demo` replicates its shop and finds source and target equal."""
-    done = installed.run("pgsluice", "demo", timeout=240)
+    done = installed.run("pgsluice", "demo", "--seconds", "1", timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgsluice.sinks.base import SinkContext
-from tests.contract.targets import TARGETS, Target
-from tests.contract.ways import NEED_SPARK, WAYS
+from tests.contract.targets import TARGETS
+from tests.contract.ways import CUTS_CHUNKS, NEED_SPARK, WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pgsluice.sinks.base import Batch, Sink
     from pgsluice.testing.batches import Changes
+    from tests.contract.targets import Target
 
 
 class Run:
@@ -45,31 +46,47 @@ class Run:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give ``run`` the sinks that the test asks for, and all ways."""
+    """Give ``run`` the sinks that the test asks for, and all ways; and ``chunk_rows`` its numbers."""
     if "run" not in metafunc.fixturenames:
         return
+    chosen = list(_chosen(metafunc))
+    chunks = metafunc.definition.get_closest_marker("chunks")
+    if chunks is None:
+        metafunc.parametrize(
+            "run",
+            [pytest.param((name, way), id=f"{name}-{way}", marks=_marks(name, way)) for name, way in chosen],
+            indirect=True,
+        )
+        return
+    cases = [
+        pytest.param((name, way), rows, id=f"{name}-{way}-{rows}", marks=_marks(name, way))
+        for name, way in chosen
+        for rows in (chunks.args if way in CUTS_CHUNKS else chunks.args[-1:])
+    ]
+    metafunc.parametrize(("run", "chunk_rows"), cases, indirect=["run"])
+
+
+def _chosen(metafunc: pytest.Metafunc) -> Iterator[tuple[str, str]]:
+    """The sinks and ways of a test."""
     wanted = metafunc.definition.get_closest_marker("only")
     limits = dict(wanted.kwargs) if wanted else {}
     ways = limits.pop("ways", WAYS)
-    chosen = [
-        pytest.param((name, way), id=f"{name}-{way}", marks=_marks(target, way))
-        for name, target in TARGETS.items()
-        for way in WAYS
-        if way in ways and all(getattr(target, attribute) == value for attribute, value in limits.items())
-    ]
-    metafunc.parametrize("run", chosen, indirect=True)
+    for name, target in TARGETS.items():
+        if all(getattr(target, attribute) == value for attribute, value in limits.items()):
+            yield from ((name, way) for way in WAYS if way in ways)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker of this folder."""
+    """Declare the markers of this folder."""
     config.addinivalue_line(
         "markers",
         "only(holds=, guarantee=, copied=, keeps_all=, ways=): run for such sinks, and by these ways, only",
     )
+    config.addinivalue_line("markers", "chunks(1, 2, ...): run with so many rows at a time, as chunk_rows")
 
 
-def _marks(target: type[Target], way: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.spark] if target.needs_spark or way in NEED_SPARK else []
+def _marks(name: str, way: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.spark] if TARGETS[name].needs_spark or way in NEED_SPARK else []
 
 
 @pytest.fixture

@@ -71,15 +71,14 @@ def executors(
 ) -> Batch:
     """The rows are written to a real log, which Spark tasks decode, a range per transaction."""
     directory = Path(tempfile.mkdtemp(prefix="pgsluice-way-"))
-    parts = write_log(directory, rows, tables)
+    write_log(directory, rows, tables)
+    parts = decodable_ranges(directory, tables)
     step = LogStep(parts, tables, Chain(), SparkSession.builder.getOrCreate, directory, small=False)
     return LogBatch(start, end, [step])
 
 
-def write_log(
-    directory: Path, rows: pa.Table, tables: Mapping[int, TableVersion]
-) -> Sequence[DecodableRange]:
-    """A log with these rows, and its ranges ready to be decoded."""
+def write_log(directory: Path, rows: pa.Table, tables: Mapping[int, TableVersion]) -> None:
+    """A log with these rows."""
     scanner = Scanner(1 << 16)
     writer = LogWriter(directory, LogMeta("1", 1, "slot", "publication", "0/1"))
     scanner.reset(writer.offset)
@@ -89,6 +88,10 @@ def write_log(
         writer.append(scanner.scan(np.frombuffer(wire, np.uint8), len(wire)), scanner)
     writer.sync()
     writer.close()
+
+
+def decodable_ranges(directory: Path, tables: Mapping[int, TableVersion]) -> Sequence[DecodableRange]:
+    """The ranges of a log, ready to be decoded."""
     piece = LogReader(directory).next(Lsn(1), 1 << 40, range_bytes=1)
     return [_decodable(part, tables) for part in piece.ranges] if piece else []
 
@@ -152,3 +155,6 @@ WAYS: dict[str, Way] = {"short": short, "executors": executors}
 
 NEED_SPARK: frozenset[str] = frozenset({"executors"})
 """Ways that need the Spark session whatever the sink."""
+
+CUTS_CHUNKS: frozenset[str] = frozenset({"short"})
+"""Ways that heed ``chunk_rows``; on others every number would be the same test."""

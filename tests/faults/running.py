@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 WRITERS = 2  # so that transactions overlap
+PAUSE = 0.01  # seconds after each of their transactions: what is killed needs the machine to start again
+BUSY = 0.002  # the same, for traffic that fills a log or goes on for hours
 
 
 class Runner:
@@ -221,10 +223,11 @@ class Runner:
 class Traffic:
     """Two writers of the shop's traffic while a block runs; they connect again when the server goes away."""
 
-    def __init__(self, url: str, seed: int, *, fill: bool = True) -> None:
+    def __init__(self, url: str, seed: int, *, fill: bool = True, pause: float = PAUSE) -> None:
         self._url = url
         self._seed = seed
         self._fill = fill
+        self._pause = pause
         self._writers: list[ShopTraffic] = []
         self._ending = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -243,7 +246,7 @@ class Traffic:
 
     def _writer(self, *, fill: bool = False) -> ShopTraffic:
         self._seed += 1
-        writer = ShopTraffic(self._url, self._seed, fill=fill)
+        writer = ShopTraffic(self._url, self._seed, fill=fill, pause=self._pause)
         writer.start()
         return writer
 

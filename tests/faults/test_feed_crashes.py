@@ -33,7 +33,7 @@ def runner(request: pytest.FixtureRequest, database: Database, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("runner", "place", "kills"),
     # Lines are made by Spark, which each run of theirs has to start.
-    [*(("parquet", place, 3) for place in PLACES), ("jsonl", "sink.after_commit", 1)],
+    [*(("parquet", place, 2) for place in PLACES), ("jsonl", "sink.after_commit", 1)],
     indirect=["runner"],
 )
 def test_a_driver_that_dies_there_goes_on(

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal
 
 import psutil
@@ -15,7 +16,7 @@ import psycopg
 import pytest
 
 from pgsluice.changelog.reader import LogReader
-from tests.faults.running import Runner, Traffic
+from tests.faults.running import BUSY, Runner, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +104,7 @@ def test_a_slow_connection_that_tears_frames_apart(
 def test_a_log_at_its_bound_closes_the_connection_and_goes_on(database: Database, runners: Runners) -> None:
     """While the log is full the slot is inactive and the server can shut down; then the rest comes."""
     runner = runners(database.url, settings="log: {max_bytes: 300KiB}\n")
-    with Traffic(database.url, random.randrange(10**6)):
+    with Traffic(database.url, random.randrange(10**6), pause=BUSY):
         runner.start()
         deadline = time.monotonic() + 120
         while "log full" not in runner.tail():
@@ -184,11 +185,15 @@ def test_two_runs_on_one_slot(database: Database, runners: Runners, tmp_path: Pa
     with Traffic(database.url, random.randrange(10**6)):
         runner.start()
         runner.wait_for_changes()
-        same = runner.command("run", "--once")
+        with ThreadPoolExecutor(2) as both:  # each waits some seconds for what it wants before it gives up
+            attempts = [
+                both.submit(runner.command, "run", "--once", *options)
+                for options in ((), ("--state-dir", str(tmp_path / "other")))
+            ]
+        same, other = (attempt.result() for attempt in attempts)
         assert same.returncode == 2
         assert "SLUICE-LOG-LOCKED" in same.stderr
         assert "Traceback" not in same.stderr
-        other = runner.command("run", "--once", "--state-dir", str(tmp_path / "other"))
         assert other.returncode == 3
         assert "SLUICE-SLOT-TAKEN" in other.stderr
         runner.wait_for_changes()

@@ -10,7 +10,7 @@ from pgsluice.modifiers.chain import Chain
 from pgsluice.pipeline.batch import LogStep
 from pgsluice.schema.typed.choices import SpecialValues
 from pgsluice.testing.batches import Changes, table
-from tests.contract.ways import write_log
+from tests.contract.ways import decodable_ranges, write_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,8 @@ def make_step(
 ) -> LogStep:
     """A step over a real log."""
     step = changes.step()
-    parts = write_log(scratch, step.rows, step.tables)
+    write_log(scratch, step.rows, step.tables)
+    parts = decodable_ranges(scratch, step.tables)
     assert len(parts) == TRANSACTIONS
     return LogStep(parts, step.tables, chain or Chain(), lambda: spark, scratch, small=small)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults.running import Runner, Traffic
+from tests.faults.running import BUSY, Runner, Traffic
 from tests.fix_pg import create_database, drop_database
 from tests.workload.trial import Trial
 
@@ -50,7 +50,7 @@ def test_a_long_day(database: Database, proxy: DatabaseProxy, tmp_path: Path) ->
     events = {"driver": 0, "listener": 0, "cut": 0}
     try:
         while time.monotonic() < deadline:
-            with Traffic(database.url, seed + rounds, fill=rounds == 0):
+            with Traffic(database.url, seed + rounds, fill=rounds == 0, pause=BUSY):
                 for _ in range(10):
                     if runner.process is None or runner.process.poll() is not None:
                         runner.start()

@@ -79,7 +79,6 @@ def test_reconnecting_repeats_nothing(prepared: Database, proxy: DatabaseProxy, 
             )
             if number % 4 == 0:
                 proxy.cut(reset=True)
-        # A cut between two answers can leave a connection that says nothing: given up after 30 s.
         reader = live.wait_for(wal_end(prepared), timeout=120)
         found = rows_of(reader)
     assert [row["values"][0] for row in found if row["op"] == "I"] == [str(n) for n in range(40)]

@@ -63,10 +63,11 @@ _THINGS = ("lamp", "kettle", "chair", "clock", "desk", "radio", "rug", "shelf", 
 class ShopTraffic(threading.Thread):
     """Transactions of every kind against the shop, until stopped."""
 
-    def __init__(self, url: str, seed: int, *, fill: bool = True) -> None:
+    def __init__(self, url: str, seed: int, *, fill: bool = True, pause: float = 0.002) -> None:
         super().__init__(name="shop-traffic", daemon=True)
         self._url = url
         self._fill = fill  # begin with customers and products
+        self._pause = pause  # seconds, after each transaction
         self._random = random.Random(seed)  # noqa: S311 - a shop, not a secret
         self._stopping = threading.Event()
         self.transactions = 0
@@ -89,7 +90,7 @@ class ShopTraffic(threading.Thread):
                     with connection.transaction():
                         self._random.choice(acts)(connection)
                     self.transactions += 1
-                    self._stopping.wait(0.002)
+                    self._stopping.wait(self._pause)
         except psycopg.Error as exc:
             self.error = exc
 

@@ -49,9 +49,10 @@ Origin = Literal["any", "none"]
 """Whether changes that the source itself replicated from elsewhere are wanted."""
 
 _FEEDBACK_SECONDS: Final = 0.05  # at most this often while the log moves
-_REPLY_SECONDS: Final = 1.0  # how often an idle server is asked how far it has looked
+_ASK_SECONDS: Final = 1.0  # how often an idle server is asked how far it has looked, which is then kept
+_ASK_SECONDS_AT_FIRST: Final = 0.05  # a run that ends when it has caught up waits for the answer
+_ASK_SLOWER: Final = 4.0  # after so many seconds it is asked at the usual pace
 _SILENCE_SECONDS: Final = 120.0  # twice what the server itself allows a client by default
-_WATERMARK_SECONDS: Final = 1.0  # how often an idle stream's position is made durable
 _CHORES_SECONDS: Final = 0.5
 _UNSYNCED_BYTES: Final = 8 << 20  # of one open transaction before the disk is asked to take it
 _MEASURE_BYTES: Final = 1 << 20  # at least, between two looks at a log that grows fast
@@ -272,6 +273,7 @@ class _Session:
         self._confirmed = Lsn(0)
         self._watermark = Lsn(0)
         now = time.monotonic()
+        self._began = now
         self._fed_back_at = self._asked_at = self._watermark_at = self._chores_at = self._heard_at = now
 
     def run(self) -> None:
@@ -299,7 +301,12 @@ class _Session:
             raise SourceUnreachableError(f"the server has not answered for {_SILENCE_SECONDS:.0f} s")
 
     def _patience(self) -> float:
-        return 0.05 if self._syncer.durable > self._confirmed else 0.2
+        return 0.05 if self._syncer.durable > self._confirmed else min(0.2, self._pace(time.monotonic()))
+
+    def _pace(self, now: float) -> float:
+        """The seconds between two questions to an idle server, and between two positions that are kept."""
+        slowing = _ASK_SECONDS * (now - self._began) / _ASK_SLOWER
+        return min(max(slowing, _ASK_SECONDS_AT_FIRST), _ASK_SECONDS)
 
     def _take(self) -> None:
         """Move what has arrived into the log."""
@@ -330,7 +337,7 @@ class _Session:
         moved = self._syncer.durable > self._confirmed
         if asked or (moved and now - self._fed_back_at >= _FEEDBACK_SECONDS):
             self._feedback()
-        if now - self._asked_at >= _REPLY_SECONDS:
+        if now - self._asked_at >= self._pace(now):
             self._asked_at = now
             self._feedback(ask_reply=True)
         if now - self._chores_at >= _CHORES_SECONDS or self._unmeasured >= self._measure_bytes:
@@ -348,7 +355,7 @@ class _Session:
         position = Lsn(self._scanner.wal_end)
         if self._scanner.in_transaction or position <= max(self._watermark, self._writer.end):
             return
-        if urgent or now - self._watermark_at >= _WATERMARK_SECONDS:
+        if urgent or now - self._watermark_at >= self._pace(now):
             self._watermark, self._watermark_at = position, now
             self._writer.watermark(position)
             self._syncer.finish() if urgent else self._syncer.request()
