@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
 
-_EVERY: Final = 0.5  # seconds: a look walks through all pages of the JVM, at the cost of what is measured
+_EVERY: Final = 0.5  # seconds
 _FAMILIES_EVERY: Final = 2  # looks; finding descendants means to go through all processes of the machine
+_LARGE: Final = 256 << 20  # bytes: to measure such a process means to walk through all its pages,
+_LARGE_EVERY: Final = 4  # which stops it meanwhile, at the cost of what is measured; so not at every look
 
 
 class Watch:
@@ -69,19 +71,20 @@ class Watch:
                 return
             if number % _FAMILIES_EVERY == 0:
                 self._find_families()
-            self._look()
+            self._look(large=number % _LARGE_EVERY == 0)
 
     def _find_families(self) -> None:
         for role, process in self._processes.items():
             pid = process if isinstance(process, int) else process()
             self._families[role] = [] if pid is None else family(pid, alone=role in self._alone)
 
-    def _look(self) -> None:
+    def _look(self, *, large: bool = True) -> None:
         for role, members in self._families.items():
             for process in members:
                 if seconds := _cpu(process):
                     self._latest[role][process.pid] = seconds
-            self._peaks[role] = max(self._peaks[role], sum(map(memory, members)))
+            if large or not any(map(_is_large, members)):
+                self._peaks[role] = max(self._peaks[role], sum(map(memory, members)))
 
 
 def memory(process: psutil.Process) -> int:
@@ -91,6 +94,13 @@ def memory(process: psutil.Process) -> int:
         return int(getattr(full, "pss", full.uss))
     except psutil.Error:
         return 0
+
+
+def _is_large(process: psutil.Process) -> bool:
+    try:
+        return int(process.memory_info().rss) >= _LARGE
+    except psutil.Error:
+        return False
 
 
 def _cpu(process: psutil.Process) -> float:

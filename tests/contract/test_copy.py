@@ -52,6 +52,7 @@ def small_ranges(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several batches of several ranges; by this test's way, on the driver or in tasks."""
     monkeypatch.setattr(ranges.cut, "__kwdefaults__", {"start": (0, 0), "range_bytes": 16 << 10})
     monkeypatch.setattr(copy_plan, "BATCH_BYTES", 48 << 10)
+    monkeypatch.setattr(copy_plan, "RAW_BATCHES", 1)
     monkeypatch.setattr(copy, "SMALL_BYTES", (1 << 30) if run.way == "short" else 0)
 
 

@@ -114,6 +114,7 @@ def cut_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small ranges and batches, through tasks."""
     monkeypatch.setattr(ranges.cut, "__kwdefaults__", {"start": (0, 0), "range_bytes": 64 << 10})
     monkeypatch.setattr(copy_plan, "BATCH_BYTES", 512 << 10)
+    monkeypatch.setattr(copy_plan, "RAW_BATCHES", 1)
     monkeypatch.setattr(module, "SMALL_BYTES", 0)
 
 
@@ -347,6 +348,29 @@ def test_a_range_that_is_copied_twice(
 
     pipeline(filled, LosesOnce(target_database.url), tmp_path).run(once=True)
     assert len(failed) == 2
+    compare_databases(filled, target_database)
+
+
+def test_ranges_that_a_crash_has_taken_back(
+    filled: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """A target that comes back from a crash without a range, and without its mark: it is copied once more."""
+    taken = []
+
+    class TakenBack(PostgresSink):
+        def _copy(self, batch: Batch, steps: Any) -> bool:
+            done = super()._copy(batch, steps)
+            if not taken:  # as if the transaction of its last ranges had never reached the disk
+                taken.append(
+                    target_database.rows(
+                        "DELETE FROM pgsluice.copied_range WHERE relation = 'public.item' RETURNING range"
+                    )
+                )
+                target_database.run("TRUNCATE item")
+            return done
+
+    pipeline(filled, TakenBack(target_database.url), tmp_path).run(once=True)
+    assert taken[0]
     compare_databases(filled, target_database)
 
 

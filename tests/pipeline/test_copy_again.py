@@ -83,6 +83,7 @@ def test_a_table_that_is_replaced_in_the_middle_of_its_copy(
     """The rows of a copy that was broken off go, also when another table has the name by then."""
     cut_small(monkeypatch)
     monkeypatch.setattr(copy_plan, "BATCH_BYTES", 64 << 10)
+    monkeypatch.setattr(copy_plan, "RAW_BATCHES", 1)
     database.run(
         "CREATE TABLE t (id int, v text)",
         "INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 3000) g",

@@ -74,14 +74,14 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return real(part)
 
     monkeypatch.setattr(ranges.CopyRange, "rows", rows)
-    lines = ranges.CopyRange.lines
+    pieces = ranges.CopyRange.pieces
 
-    def directly(part: ranges.CopyRange, columns: Any) -> Any:
+    def directly(part: ranges.CopyRange, columns: Any, *, binary: bool) -> Any:
         if part.heap.name == "item":
             read.append(part.first_page)
-        return lines(part, columns)
+        return pieces(part, columns, binary=binary)
 
-    monkeypatch.setattr(ranges.CopyRange, "lines", directly)
+    monkeypatch.setattr(ranges.CopyRange, "pieces", directly)
     return read
 
 

@@ -141,7 +141,7 @@ class TableCopy:
                 position=str(point.lsn),
             )
             to_empty = self._to_empty(tables, before.copies)
-            batches = list(self._plan.batches(tables, point, before.copies, to_empty))
+            batches = list(self._plan.batches(tables, point, before.copies, to_empty, raw=self._takes_ranges))
             self._report.begin(str(point.lsn), batches)
             are_last = len(tables) == len(missing)
             with self._noting_rewritten(tables), self._schema(point, published, are_last=are_last):
@@ -233,6 +233,10 @@ class TableCopy:
             )
         return progress
 
+    @property
+    def _takes_ranges(self) -> bool:
+        return getattr(self._sink, "takes_ranges", False) and not self._chain
+
     def _apply_all(self, batches: Sequence[CopyBatch], before: Progress, lsn: Lsn) -> bool:
         """Apply the batches, each read while the one before it is written."""
         assert before.copies is not None
@@ -248,8 +252,7 @@ class TableCopy:
             )
             for batch in batches
         ]
-        takes_ranges = getattr(self._sink, "takes_ranges", False) and not self._chain
-        takes_chunks = getattr(self._sink, "takes_chunks", False) and not takes_ranges
+        takes_chunks = getattr(self._sink, "takes_chunks", False) and not self._takes_ranges
         with ThreadPoolExecutor(1, thread_name_prefix="copy-ahead") as workers:
             try:
                 for number, (batch, step) in enumerate(zip(batches, steps, strict=True)):

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 BATCH_BYTES: Final = 256 << 20  # of tables: what lies decoded on the disk at a time, and as much ahead
+RAW_BATCHES: Final = 4  # times as much of rows that are not decoded: at the end of each batch cores wait
 
 CopyPart = CopyRange | RemovedKeys | KeyedRows
 
@@ -111,9 +112,13 @@ class CopyPlan:
         self._touched = touched  # None: there is no log that knows
 
     def batches(
-        self, tables: Sequence[CopiedTable], point: Point, copies: Copies, to_empty: set[int]
+        self, tables: Sequence[CopiedTable], point: Point, copies: Copies, to_empty: set[int], *, raw: bool
     ) -> Iterator[CopyBatch]:
-        """The batches that copy these tables at a point; those of ``to_empty`` lose their rows first."""
+        """
+        The batches that copy these tables at a point.
+
+        Those of ``to_empty`` lose their rows first. ``raw``: the target takes the source's COPY as it is.
+        """
         taken_at = dt.datetime.now(dt.UTC)
         pending: list[Planned] = []
         size = 0
@@ -131,7 +136,7 @@ class CopyPlan:
             for planned in rest or _whole(table, version, about, self._url, point, empties=empties):
                 pending.append(planned)
                 size += planned.part.bytes
-                if size >= BATCH_BYTES:
+                if size >= BATCH_BYTES * (RAW_BATCHES if raw and rest is None else 1):
                     yield _batch(pending, finished)
                     pending, size = [], 0
             if rest is not None and pending:

@@ -52,7 +52,7 @@ Guarantee = Literal["exactly once", "idempotent", "at least once"]
 
 
 class RawRange(Protocol):
-    """Rows of a table as the source's own COPY prints them. Plain data, which can be sent to a task."""
+    """Rows of a table as the source's own COPY gives them. Plain data, which can be sent to a task."""
 
     @property
     def relation(self) -> int:
@@ -74,8 +74,8 @@ class RawRange(Protocol):
         """Whether rows that the target has of the table have to go first."""
         ...
 
-    def lines(self, columns: Sequence[int]) -> Iterator[Any]:
-        """Some of the columns, as whole lines of COPY's text format, some MiB at a time."""
+    def pieces(self, columns: Sequence[int], *, binary: bool) -> Iterator[Any]:
+        """Some of the columns, as whole rows of COPY's text or binary format, some MiB at a time."""
         ...
 
 

@@ -1,5 +1,7 @@
 """
-Copied tables by the shortest way: what the source's COPY prints is what the target's COPY reads.
+Copied tables by the shortest way: what the source's COPY gives is what the target's COPY reads.
+
+In the binary format where every column has the same built-in type on both sides, else as text.
 
 Ranges go at the same time, in tasks, each in a transaction of its own with a mark that says so. A task that
 runs twice finds the mark of its first run. The marks go with the progress of the batch; those of a copy that
@@ -15,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
-from pgsluice.errors import TargetFencedError
+from pgsluice.errors import TargetFencedError, TargetUnavailableError
 from pgsluice.observability.failpoints import failpoint
+from pgsluice.postgres.copy_in import copy_in
 from pgsluice.sinks.postgres.connection import address, open_target, stand_aside
 from pgsluice.sinks.postgres.failures import translated
 from pgsluice.sinks.postgres.names import copy_into
@@ -50,6 +53,8 @@ class CopyTask:
             with open_target(self.config) as conn:
                 aside = stand_aside(conn)
                 with conn.transaction():
+                    # Not on disk yet when it ends; the progress that comes after it will be, or neither.
+                    conn.execute("SET LOCAL synchronous_commit = off")
                     if not aside:
                         conn.execute("SET CONSTRAINTS ALL DEFERRED")
                     rows = self._copy(conn, part, table) if self._mark(conn, part, table) else 0
@@ -73,13 +78,12 @@ class CopyTask:
         return marked.rowcount == 1
 
     def _copy(self, conn: Connection, part: RawRange, table: TargetTable) -> int:
-        with conn.cursor() as cursor:
-            with cursor.copy(
-                copy_into(conn, table.name, [column.identifier for column in table.columns])
-            ) as copy:
-                for piece in part.lines([column.index for column in table.columns]):
-                    copy.write(piece)
-            return cursor.rowcount
+        binary = table.takes_binary
+        names = [column.identifier for column in table.columns]
+        with copy_in(conn, copy_into(conn, table.name, names, binary=binary)) as copy:
+            for piece in part.pieces([column.index for column in table.columns], binary=binary):
+                copy.write(piece)
+        return copy.rows
 
 
 def make_room(
@@ -114,9 +118,15 @@ def forget_all_marks(conn: Connection, progress: ProgressRow) -> None:
         conn.execute(f"DELETE FROM {MARKS} WHERE pipeline = %s", (progress.pipeline,))
 
 
-def forget_marks(conn: Connection, progress: ProgressRow, tables: Mapping[int, TargetTable]) -> None:
-    """Remove the marks of a batch whose progress is kept."""
+def forget_marks(
+    conn: Connection, progress: ProgressRow, ranges: Sequence[RawRange], tables: Mapping[int, TargetTable]
+) -> None:
+    """Remove the marks of a batch whose progress is kept; raise if one is not there, for its rows are not."""
     names = [table.version.qualified for table in tables.values()]
-    conn.execute(
-        f"DELETE FROM {MARKS} WHERE pipeline = %s AND relation = ANY (%s)", (progress.pipeline, names)
-    )
+    found = conn.execute(
+        f"DELETE FROM {MARKS} WHERE pipeline = %s AND relation = ANY (%s) RETURNING range",
+        (progress.pipeline, names),
+    ).fetchall()
+    lost = {part.name for part in ranges} - {name for (name,) in found}
+    if lost:
+        raise TargetUnavailableError(f"the target has lost {len(lost)} copied ranges in a crash")

@@ -32,8 +32,11 @@ def listed(parts: Iterable[sql.Composable]) -> sql.Composed:
     return sql.SQL(", ").join(parts)
 
 
-def copy_into(conn: Connection, table: sql.Composable, columns: Sequence[sql.Composable]) -> bytes:
+def copy_into(
+    conn: Connection, table: sql.Composable, columns: Sequence[sql.Composable], *, binary: bool = False
+) -> bytes:
     """The statement that reads rows by COPY; it has no parameters, so its names are not doubled."""
     chosen = sql.SQL(" ({})").format(listed(columns)) if columns else sql.SQL("")
-    statement = sql.SQL("COPY {}{} FROM STDIN").format(table, chosen).as_string(conn)
+    form = sql.SQL(" (FORMAT binary)" if binary else "")
+    statement = sql.SQL("COPY {}{} FROM STDIN{}").format(table, chosen, form).as_string(conn)
     return statement.replace("%%", "%").encode()

@@ -104,7 +104,7 @@ class PostgresSink:
                 if step in copied:
                     for table in self._ready(step).values():
                         self._proof.note(table, None)
-                    forget_marks(conn, self._progress, self._ready(step))
+                    forget_marks(conn, self._progress, step.ranges, self._ready(step))
                 else:
                     self._write_all(step.chunks(), step.tables)
             if not batch.steps:  # between copies and changes, or at rest: no range is under way

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from psycopg import sql
 
+from pgsluice.postgres.copy_in import copy_in
 from pgsluice.sinks.postgres.copy_text import copy_text, rows_of
 from pgsluice.sinks.postgres.names import copy_into, listed
 
@@ -71,6 +72,6 @@ class Staging:
         columns: Sequence[int],
     ) -> None:
         """Write cells of rows by COPY."""
-        with self._conn.cursor() as cursor, cursor.copy(copy_into(self._conn, into, names)) as copy:
+        with copy_in(self._conn, copy_into(self._conn, into, names)) as copy:
             for piece in copy_text(rows, columns):
                 copy.write(piece)

@@ -61,6 +61,26 @@ WHERE x.indrelid = %s AND x.indisvalid AND x.indpred IS NULL AND m.amname = 'btr
   AND x.indcollation[0] = a.attcollation AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace
 """
 
+# Types whose binary format is the same in every version, and needs no look at what else the server has.
+_SAME_BYTES: Final = frozenset(
+    {
+        *(
+            "bool",
+            "int2",
+            "int4",
+            "int8",
+            "float4",
+            "float8",
+            "numeric",
+            "text",
+            "varchar",
+            "bpchar",
+            "bytea",
+        ),
+        *("date", "time", "timetz", "timestamp", "timestamptz", "interval", "uuid", "json", "jsonb"),
+    }
+)
+
 
 class _Found(NamedTuple):
     """A column as the target has it."""
@@ -103,6 +123,15 @@ class TargetTable:
     def rows(self) -> sql.Composed:
         """Where its rows are: not in tables that inherit, but in partitions, if it has them."""
         return sql.SQL("{}" if self.partitioned else "ONLY {}").format(self.name)
+
+    @property
+    def takes_binary(self) -> bool:
+        """Whether rows can come in the binary format of the source's columns."""
+        return all(
+            column.type.as_string() == f"pg_catalog.{kind.name}" and kind.name in _SAME_BYTES
+            for column in self.columns
+            for kind in [self.version.columns[column.index].type]
+        )
 
     @property
     def emptying(self) -> sql.Composed:

@@ -39,8 +39,8 @@ _LOCK_TIMEOUT: Final = "30s"
 _UNDEFINED_COLUMN: Final = "42703"
 
 
-def copy_out(part: Copyable) -> Iterator[Bytes]:
-    """Whole lines of COPY's text, a few MiB at a time."""
+def copy_out(part: Copyable, *, binary: bool = False) -> Iterator[Bytes]:
+    """Whole lines of COPY's text, or rows of its binary format, a few MiB at a time."""
     with (
         source_errors(part.url, f"copy {part.heap.schema}.{part.heap.name}"),
         connect(part.url, application_name="pgsluice copy") as conn,
@@ -49,7 +49,8 @@ def copy_out(part: Copyable) -> Iterator[Bytes]:
         conn.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT}'")
         enter(conn, part.snapshot)
         _lock(conn, part)
-        yield from lines_of(conn, sql.SQL("COPY ({}) TO STDOUT").format(part.statement))
+        form = sql.SQL(" (FORMAT binary)" if binary else "")
+        yield from lines_of(conn, sql.SQL("COPY ({}) TO STDOUT{}").format(part.statement, form))
         _require_same_heap(conn, part)
 
 

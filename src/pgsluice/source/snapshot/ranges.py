@@ -6,6 +6,7 @@ A range is plain data and can be read anywhere: on the driver, or by a task of S
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
     from pgsluice.source.snapshot.tables import CopiedTable, Heap
 
-RANGE_BYTES: Final = 32 << 20  # some seconds of work, which is what is lost when a task fails
+RANGE_BYTES: Final = 32 << 20  # a second of work, which is what is lost when a task fails
+_RANGES: Final = 16  # of a large table, rather than more: each has connections of its own
+_LARGEST: Final = 4  # times RANGE_BYTES
 SEQ_OF_RANGE: Final = 1 << 32  # positions that each range has for its rows
 
 
@@ -84,12 +87,12 @@ class CopyRange:
             filtered,
         )
 
-    def lines(self, columns: Sequence[int]) -> Iterator[memoryview]:
-        """Some of the columns as COPY prints them."""
+    def pieces(self, columns: Sequence[int], *, binary: bool) -> Iterator[memoryview]:
+        """Some of the columns as COPY gives them."""
         from pgsluice.source.snapshot.copy_out import copy_out
 
         chosen = replace(self, names=tuple(self.names[index] for index in columns))
-        return (piece.data for piece in copy_out(chosen))
+        return (piece.data for piece in copy_out(chosen, binary=binary))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The entries, a few MiB at a time."""
@@ -126,7 +129,8 @@ def cut(
         if place < start[0]:
             continue
         first = start[1] if place == start[0] else 0
-        pages = max(1, range_bytes * heap.pages // max(heap.bytes, 1))  # TOAST counts
+        size = min(max(range_bytes, heap.bytes // _RANGES), _LARGEST * range_bytes)
+        pages = max(1, math.ceil(size * heap.pages / max(heap.bytes, 1)))  # TOAST counts
         starts = range(first, max(heap.pages, first + 1), pages)
         for page in starts:
             end = None if page == starts[-1] else page + pages
