@@ -10,8 +10,8 @@ from __future__ import annotations
 import select
 import socket
 import struct
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 from psycopg import pq
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pgsluice.postgres.session import Connection
 
 _FAILED: Final = b"the rows could not be read"
+_MESSAGE_BYTES: Final = 16 << 20  # of one message: the server takes less than 1 GiB
 
 
 @contextmanager
@@ -38,11 +39,11 @@ def copy_in(conn: Connection, statement: bytes) -> Iterator[CopyIn]:
         return
     _result(conn, conn.pgconn.exec_(statement))
     with socket.socket(fileno=socket.dup(conn.pgconn.socket)) as line:
-        copied = CopyIn(lambda piece: _send(conn, line, piece))
+        copied = CopyIn(lambda piece: _write(conn, line, piece))
         try:
             yield copied
         except BaseException:
-            if not conn.closed:
+            with suppress(psycopg.Error):  # what went wrong before is the reason
                 _end(conn, _FAILED)
             raise
         copied.rows = _end(conn, None)
@@ -56,23 +57,32 @@ class CopyIn:
         self.rows = 0  # how many were written; known after the end
 
 
-def _send(conn: Connection, line: socket.socket, piece: memoryview) -> None:
-    """Send a piece as one message; libpq has set the socket not to block."""
-    parts: list[Any] = [memoryview(b"d" + struct.pack(">I", len(piece) + 4)), piece]
-    try:
-        while parts:
-            try:
-                sent = line.sendmsg(parts)
-            except BlockingIOError:
-                select.select([], [line], [])
-                continue
-            while parts and sent >= len(parts[0]):
-                sent -= len(parts.pop(0))
-            if parts:
-                parts[0] = parts[0][sent:]
-    except OSError as exc:
-        conn.close()  # in the middle of a message nothing else can be said
-        raise psycopg.OperationalError(f"the connection broke while copying: {exc}") from exc
+def _write(conn: Connection, line: socket.socket, piece: memoryview) -> None:
+    for start in range(0, len(piece), _MESSAGE_BYTES):
+        part = piece[start : start + _MESSAGE_BYTES]
+        try:
+            _send(conn, line, [memoryview(b"d" + struct.pack(">I", len(part) + 4)), part])
+        except BaseException as exc:
+            conn.close()  # in the middle of a message nothing else can be said
+            if isinstance(exc, OSError):
+                raise psycopg.OperationalError(f"the connection broke while copying: {exc}") from exc
+            raise
+
+
+def _send(conn: Connection, line: socket.socket, parts: list[memoryview]) -> None:
+    """Send all; libpq has set the socket not to block."""
+    while parts:
+        try:
+            sent = line.sendmsg(parts)
+        except BlockingIOError:
+            readable, _, _ = select.select([line], [line], [])
+            if readable:  # notices: a server whose own words nobody takes would not take ours
+                conn.pgconn.consume_input()
+            continue
+        while parts and sent >= len(parts[0]):
+            sent -= len(parts.pop(0))
+        if parts:
+            parts[0] = parts[0][sent:]
 
 
 def _end(conn: Connection, failure: bytes | None) -> int:
