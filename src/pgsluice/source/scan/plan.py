@@ -18,7 +18,6 @@ from pgsluice.source.scan.held import HeldSnapshot, enter_held
 from pgsluice.source.scan.layout import arrow_schema, read_columns, table_columns
 from pgsluice.source.scan.read import Pages, TablePartition
 from pgsluice.source.scan.table import describe, heaps_of, require_condition
-from pgsluice.source.snapshot.ranges import RANGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from pgsluice.source.scan.table import ScannedHeap, ScannedTable
 
 _SMALLEST_RANGE: Final = 4 << 20  # a task costs some tens of milliseconds, whatever it reads
+_LARGEST_RANGE: Final = 128 << 20  # as Spark does with files
 
 
 def columns_of_table(options: ReadOptions, *, about: bool = False) -> pa.Schema:
@@ -93,7 +93,7 @@ def _in_ranges(heaps: Sequence[ScannedHeap], names: Sequence[str], tasks: int | 
     total = sum(each.heap.bytes for each in heaps)
     if tasks is None:
         share = total // (2 * (os.cpu_count() or 1))
-        tasks = math.ceil(total / min(max(share, _SMALLEST_RANGE), RANGE_BYTES))
+        tasks = math.ceil(total / min(max(share, _SMALLEST_RANGE), _LARGEST_RANGE))
     size = max(total / max(tasks, 1), 1.0)
     groups: list[list[Pages]] = []
     taken = 0.0
