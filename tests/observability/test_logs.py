@@ -16,17 +16,6 @@ from pgsluice.observability.logs import LEVELS, configure, get_logger
 from pgsluice.observability.redact import hide_secrets
 
 
-@pytest.fixture(autouse=True)
-def logs_as_they_were():
-    """Leave the set-up of logs as it was."""
-    before, root = structlog.get_config(), logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
-    yield
-    structlog.configure(**before)
-    root.setLevel(level)
-    root.handlers[:] = handlers
-
-
 def log_each() -> None:
     """A line of each level."""
     logger = get_logger("test")
