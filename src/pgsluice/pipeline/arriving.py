@@ -8,10 +8,13 @@ and then what was begun is rolled back. What the sink has to do after the end is
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import structlog
 
+from pgsluice.changelog.position import Lsn
 from pgsluice.pipeline.batch import LogStep
 
 if TYPE_CHECKING:
@@ -20,8 +23,15 @@ if TYPE_CHECKING:
 
     from pgsluice.changelog.arriving import Arriving
     from pgsluice.changelog.plan import LogRange
+    from pgsluice.changelog.reader import LogReader
     from pgsluice.schema.table import TableVersion
+    from pgsluice.sinks.base import Sink
     from pgsluice.source.tasks import Part
+
+    Resolve = Callable[[Sequence[LogRange]], tuple[Sequence[Part], Mapping[int, TableVersion]]]
+    """Ranges ready to be decoded, and the tables that they name."""
+
+logger = structlog.get_logger(__name__)
 
 _PATIENCE: Final = 5.0  # seconds without a further piece: the target's locks are let go
 
@@ -32,7 +42,7 @@ class ArrivingStep(LogStep):
     def __init__(
         self,
         arriving: Arriving,
-        resolve: Callable[[Sequence[LogRange]], tuple[Sequence[Part], Mapping[int, TableVersion]]],
+        resolve: Resolve,
         stopping: threading.Event,
         *rest: Any,
     ) -> None:
@@ -57,16 +67,62 @@ class ArrivingStep(LogStep):
         return not self._stopping.is_set() and time.monotonic() - self._moved_at < _PATIENCE
 
 
-class ArrivingBatch:
+class _ArrivingBatch:
     """One transaction, whose end is not known before all of its rows are taken."""
 
-    def __init__(self, start: str | None, step: ArrivingStep, token: Callable[[], str | None]) -> None:
+    def __init__(
+        self, start: str | None, step: ArrivingStep, arriving: Arriving, token: Callable[[Lsn], str]
+    ) -> None:
         self.start = start
         self.steps = (step,)
         self.swaps = ()
+        self._arriving = arriving
         self._token = token
 
     @property
     def end(self) -> str:
         """The token; until then one that no target holds."""
-        return self._token() or ""
+        return "" if self._arriving.end is None else self._token(self._arriving.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What has become of a transaction that was begun early."""
+
+    end: Lsn  # 0: it never became whole
+    token: str | None  # of the sink's new progress; None: it was taken back, or nobody knows
+    changes: int
+
+
+class EarlyStart:
+    """Begins with transactions that are still coming in, if a sink can take them back."""
+
+    def __init__(
+        self, sink: Sink, reader: LogReader, step: Callable[[Arriving, Resolve], ArrivingStep]
+    ) -> None:
+        self._sink = sink
+        self._reader = reader
+        self._step = step
+        self._refused: Lsn | None = None  # where a transaction is left alone until it is whole
+
+    @property
+    def possible(self) -> bool:
+        """Whether the sink can."""
+        return getattr(self._sink, "takes_arriving", False)
+
+    def begin(
+        self, position: Lsn, start: str | None, resolve: Resolve, token: Callable[[Lsn], str]
+    ) -> Begun | None:
+        """Apply the transaction after a position; None when there is none to begin with."""
+        arriving = self._reader.arriving(position) if self._refused != position else None
+        if arriving is None:
+            return None
+        batch = _ArrivingBatch(start, self._step(arriving, resolve), arriving, token)
+        try:
+            self._sink.apply(batch)
+        except Exception as exc:  # noqa: BLE001 - the usual way meets it again, and knows what to do
+            logger.debug("begun too early", reason=str(exc))
+            self._refused = position
+            return Begun(arriving.end or Lsn(0), None, 0)
+        assert arriving.end is not None
+        return Begun(arriving.end, batch.end, arriving.changes)

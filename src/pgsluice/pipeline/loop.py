@@ -18,13 +18,13 @@ from pgsluice.changelog.arriving import BrokenOffError
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Lsn, Progress
 from pgsluice.changelog.reader import LogReader
-from pgsluice.errors import SinkBehindLogError, SlotAheadOfLogError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.ahead import ReadAhead
 from pgsluice.pipeline.anew import BESIDE, Owner, TablesAnew, beside_name, only
-from pgsluice.pipeline.arriving import ArrivingBatch, ArrivingStep
+from pgsluice.pipeline.arriving import ArrivingStep, EarlyStart
 from pgsluice.pipeline.batch import LogBatch, LogStep
 from pgsluice.pipeline.copy import TableCopy
+from pgsluice.pipeline.gap import require_all_since
 from pgsluice.pipeline.intake import Intake
 from pgsluice.pipeline.letters.desk import Desk
 from pgsluice.pipeline.letters.reading import LetterReader
@@ -153,10 +153,13 @@ class SinkLoop(threading.Thread):
         self._copies: Copies | None = None
         self._copied_names: dict[int, str] = {}  # of the tables that are copied, by relid
         self._new = True  # no progress
-        self._not_early: Lsn | None = None  # where a transaction is left alone until it is whole
         takes_chunks = getattr(sink, "takes_chunks", False)
         self._ahead = ReadAhead(options.queue_bytes if takes_chunks else 0)
         self._intake = Intake(self._reader, options, chain, spark, takes_chunks=takes_chunks)
+        rest = chain, self._session, context.state_dir
+        self._early = EarlyStart(
+            sink, self._reader, lambda *parts: ArrivingStep(*parts, self._stopping, *rest)
+        )
         self._sequences = _sequences(copy_from, sink, self._renames)
         self._moved_at = time.monotonic()
         self.facts = LoopFacts()
@@ -183,30 +186,9 @@ class SinkLoop(threading.Thread):
         return None if self._new else position
 
     def require_log_since(self, slot_lsn: Lsn | None) -> None:
-        """
-        Raise when the log no longer holds all that came since its slot was made: a new sink would lack it.
-
-        Only asked for a target without progress; the progress of others tells whether they lack something.
-        """
-        if slot_lsn is None:
-            return
-        began, first = Lsn.parse(self._reader.meta.start_lsn), self._reader.first_lsn
-        if began <= slot_lsn < first:
-            raise SinkBehindLogError(
-                f"target {self.sink_name!r} is new or was emptied, but the changes from {slot_lsn} to "
-                f"{first} are no longer in the change log {self._log}",
-                remedy="Restore the target, or start anew: pgsluice destroy, then init",
-                after=str(slot_lsn),
-                first=str(first),
-            )
-        if began > slot_lsn:
-            raise SlotAheadOfLogError(
-                f"the slot was made at {slot_lsn}, but the log in {self._log} begins at {began}: "
-                "an earlier log is missing, and the changes that it held",
-                remedy="Put the log back; or start anew: pgsluice destroy, then init",
-                first=str(slot_lsn),
-                last=str(began),
-            )
+        """Raise when the log no longer holds all that came since its slot was made; for a new sink."""
+        if slot_lsn is not None:
+            require_all_since(slot_lsn, self._reader, self.sink_name)
 
     def stop(self) -> None:
         """Finish the running batch, then end."""
@@ -419,42 +401,32 @@ class SinkLoop(threading.Thread):
 
     def _apply_arriving(self, relations: Relations) -> bool:
         """Begin with a transaction that is still coming in; False when there is none to begin with."""
+        if not self._may_begin_early():
+            return False
         position = self.facts.position
-        if not self._may_begin_early() or self._not_early == position:
-            return False
-        arriving = self._reader.arriving(position)
-        if arriving is None:
-            return False
-
-        def resolve(ranges: Sequence[LogRange]) -> tuple[list[DecodableRange], dict[int, TableVersion]]:
-            return self._resolve(ranges, position, relations, early=True)
-
-        rest = self._chain, self._session, self._context.state_dir
-        step = ArrivingStep(arriving, resolve, self._stopping, *rest)
-        batch = ArrivingBatch(
-            self._token, step, lambda: self._progress(arriving.end).encode() if arriving.end else None
+        begun = self._early.begin(
+            position,
+            self._token,
+            lambda ranges: self._resolve(ranges, position, relations, early=True),
+            lambda end: self._progress(end).encode(),
         )
-        try:
-            self._sink.apply(batch)
-        except Exception as exc:  # noqa: BLE001 - the usual way meets it again, and knows what to do
-            logger.debug("begun too early", sink=self.sink_name, reason=str(exc))
-            self._not_early = position
-            if arriving.end is not None:  # it may have been committed, and only the reply was lost
-                whole = self._reader.next(position, 1, until=arriving.end)
-                assert whole is not None
-                self._apply(whole, None, relations)
-            return True
-        assert arriving.end is not None
-        self._moved_to(arriving.end, batch.end)
-        self.facts.batches += 1
-        self.facts.changes += arriving.changes
-        self.facts.early += 1
+        if begun is None:
+            return False
+        if begun.token is not None:
+            self._moved_to(begun.end, begun.token)
+            self.facts.batches += 1
+            self.facts.changes += begun.changes
+            self.facts.early += 1
+        elif begun.end:  # it may have been committed, and only the reply was lost: the very same once more
+            whole = self._reader.next(position, 1, until=begun.end)
+            assert whole is not None
+            self._apply(whole, None, relations)
         return True
 
     def _may_begin_early(self) -> bool:
         """Whether nothing but the next transaction's own end is missing."""
         return (
-            getattr(self._sink, "takes_arriving", False)
+            self._early.possible
             and self._intake.on_driver
             and not self._options.max_wait
             and self._last is None
