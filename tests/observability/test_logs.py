@@ -8,7 +8,6 @@ import re
 import time
 
 import pytest
-import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
