@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from pgsluice.changelog.arriving import Arriving, BrokenOffError
@@ -14,6 +15,7 @@ from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.reader import LogReader
 from pgsluice.changelog.scan import Scanner
 from tests.changelog.test_log import META, feed, frames, transaction
+from tests.changelog.wire import wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,11 +85,14 @@ def writing(tmp_path: Path) -> Iterator[Callable[..., Writing]]:
         each.writer.close()
 
 
-def begun(log: Writing) -> Arriving:
-    """The transaction, as soon as there is something of it."""
-    while (arriving := LogReader(log.place).arriving(BEFORE)) is None:
+def begun(log: Writing, *, segments: int = 1) -> Arriving:
+    """The transaction, as soon as there is something of it, and the log has so many segments."""
+    while True:
+        reader = LogReader(log.place)
+        arriving = reader.arriving(BEFORE)
+        if arriving is not None and len(reader.segments) >= segments:
+            return arriving
         log.write()
-    return arriving
 
 
 def given(ranges: list[LogRange]) -> list[bytes]:
@@ -128,9 +133,9 @@ def test_there_is_none_before_a_place_to_stop_at(writing: Callable[..., Writing]
 def test_what_is_cut_does_not_count(writing: Callable[..., Writing]) -> None:
     """Cut at any moment, and written again in the same or in other places: an error, or the right rows."""
     broken = compared = 0
-    for segment_bytes in [1 << 20, 3 << 20, 64 << 20] * 4:
-        log = writing(rows=9000, segment_bytes=segment_bytes)
-        arriving = begun(log)
+    for mib, segments in [(1, 1), (1, 3), (3, 1), (3, 2), (64, 1)] * 3:
+        log = writing(rows=9000, segment_bytes=mib << 20)
+        arriving = begun(log, segments=segments)
         at = log.rng.randrange(1, len(log.messages))
         has_cut = False
 
@@ -163,6 +168,60 @@ def test_written_again_just_so_it_does_not_count(writing: Callable[..., Writing]
     log.whole()
     with pytest.raises(BrokenOffError):
         list(pieces)
+
+
+def test_cut_twice_before_anything_was_written(writing: Callable[..., Writing]) -> None:
+    """A writer that restarts cuts, and its connection cuts again: the first note of it must stay."""
+    log = writing(rows=6000, segment_bytes=64 << 20)
+    arriving = begun(log)
+    pieces = arriving.ranges(log.write)
+    next(pieces)
+    log.writer.cut(log.scanner)
+    log.writer.cut(log.scanner)
+    log.left = list(log.messages)
+    log.whole()
+    with pytest.raises(BrokenOffError):
+        list(pieces)
+
+
+def test_cut_under_a_segment_that_was_full(writing: Callable[..., Writing]) -> None:
+    """Begun where it is in two segments already; what comes again fills the first one less than before."""
+    log = writing(rows=12_000, segment_bytes=5 << 20)
+    for count in (4900, 4100, 1000):  # large pieces: the first segment grows far beyond its size
+        append(log, count)
+    log.writer.sync()
+    reader = LogReader(log.place)
+    assert reader.next(BEFORE, 1) is None
+    arriving = reader.arriving(BEFORE)
+    assert arriving is not None
+    assert len(reader.segments) == 2
+    pieces = arriving.ranges(lambda: True)
+    for _ in range(2):
+        given([next(pieces)])
+    log.writer.cut(log.scanner)
+    log.left = list(log.messages)
+    while log.left:
+        append(log, 300)
+    log.writer.sync()
+    with pytest.raises(BrokenOffError):
+        list(pieces)
+
+
+def append(log: Writing, count: int) -> None:
+    """Write messages in one piece."""
+    data = b"".join(map(wire, log.left[:count]))
+    scanned = log.scanner.scan(np.frombuffer(data, np.uint8), len(data))
+    log.writer.append(scanned, log.scanner)
+    log.left = log.left[count:]
+
+
+def test_a_log_that_is_thrown_away_meanwhile(writing: Callable[..., Writing]) -> None:
+    """What a reader knew of it is gone: there is nothing to begin with."""
+    log = writing(rows=6000, segment_bytes=64 << 20)
+    begun(log)
+    reader = LogReader(log.place)
+    log.writer.begin_anew(log.scanner)
+    assert reader.arriving(BEFORE) is None
 
 
 def test_nobody_waits_for_ever(writing: Callable[..., Writing]) -> None:

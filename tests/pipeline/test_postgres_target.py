@@ -74,6 +74,7 @@ def test_every_type_and_change(
         for name, cases in tables.items():
             database.run(f"CREATE TABLE {name} (id int PRIMARY KEY, v {cases.type}, big text)")
         database.run("CREATE TABLE keyless (n numeric, j json, b bool, c char(5), i inet)")
+        database.run("CREATE TABLE arrays (k int[] PRIMARY KEY, v text)")
     carry(source, target, tmp_path, way)
     with source.connect() as conn:
         for name, cases in tables.items():
@@ -82,20 +83,23 @@ def test_every_type_and_change(
             conn.execute(f"UPDATE {name} SET big = repeat(md5(id::text), 200)")
             conn.execute(f"UPDATE {name} SET id = id + 1000 WHERE id % 2 = 0")
             conn.execute(f"DELETE FROM {name} WHERE id = 1")
+        conn.execute("INSERT INTO arrays SELECT ARRAY[g, g], 'v' FROM generate_series(1, 9) g")
         for _ in range(3):
             conn.execute(f"INSERT INTO keyless {ONE} UNION ALL {OTHER}")
         conn.execute("DELETE FROM keyless WHERE ctid IN (SELECT ctid FROM keyless WHERE b LIMIT 5)")
         chosen = "ctid IN (SELECT ctid FROM keyless WHERE NOT b LIMIT 2)"
         conn.execute(f"UPDATE keyless SET c = 'y' WHERE {chosen}")
+        conn.execute("UPDATE arrays SET v = 'w' WHERE k[1] > 3")
+        conn.execute("DELETE FROM arrays WHERE k[1] = 7")
         conn.execute("TRUNCATE t0")
         conn.execute("INSERT INTO t0 (id) VALUES (7)")
     carry(source, target, tmp_path, way)
     compared = 0
-    for name in [*tables, "keyless"]:
+    for name in [*tables, "keyless", "arrays"]:
         wanted = contents(source, name)
         assert contents(target, name) == wanted, name
         compared += len(wanted)
-    print(f"compared {compared} rows of {len(tables) + 1} tables")
+    print(f"compared {compared} rows of {len(tables) + 2} tables")
     assert compared > 200
 
 

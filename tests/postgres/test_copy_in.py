@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from pgsluice.postgres.copy_in import copy_in
+from pgsluice.postgres.session import is_encrypted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,7 +21,9 @@ INTO = b"COPY t (id, v) FROM STDIN"
 @pytest.fixture
 def conn(database: Database) -> Iterator[psycopg.Connection]:
     """A connection without encryption, in autocommit."""
-    with psycopg.connect(f"{database.url}?sslmode=disable", autocommit=True) as conn:
+    plain = f"{database.url}?sslmode=disable&gssencmode=disable"
+    with psycopg.connect(plain, autocommit=True) as conn:
+        assert not is_encrypted(conn)
         conn.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
         yield conn
 

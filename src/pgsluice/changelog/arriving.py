@@ -42,7 +42,9 @@ class Arriving:
 
     def has_begun(self) -> bool:
         """Whether enough of it is there to begin with."""
-        records = self._believed[-1].refresh()
+        believed = self._believed[-1]
+        believed.refresh()
+        records = believed.other
         is_mark = (records["kind"] == index.MARK) & (records["offset"] > self._at)
         return bool(is_mark.any()) or self._following() is not None
 
@@ -94,7 +96,7 @@ class Arriving:
         """The next segment, once its index says that it begins inside of the transaction, and is on disk."""
         current = self._believed[-1].segment
         for segment in segments(current.directory):
-            if segment.ordinal == current.ordinal + 1:
+            if segment.ordinal == current.ordinal + 1 and segment.index.exists():
                 following = _Believed(segment, np.empty(0, index.RECORD))
                 return following if (following.refresh()["kind"] == index.OPENED).any() else None
         return None
@@ -106,7 +108,8 @@ class _Believed:
     def __init__(self, segment: Segment, final: index.Records) -> None:
         self.segment = segment
         self._final = final
-        self._other = final[:0]
+        self._all = final
+        self.other = final[:0]
         self._stamp: tuple[int, int] | None = None
 
     def refresh(self) -> index.Records:
@@ -114,15 +117,16 @@ class _Believed:
         try:
             stat = self.segment.index.stat()
             if (stamp := (stat.st_size, stat.st_mtime_ns)) != self._stamp:
-                self._stamp, self._other = stamp, self._read()
+                self._stamp, self.other = stamp, self._read()
+                self._all = np.concatenate([self._final, self.other]) if len(self.other) else self._final
         except FileNotFoundError as exc:
             raise BrokenOffError from exc
-        return np.concatenate([self._final, self._other])
+        return self._all
 
     def require_same(self, *, closed: bool = False) -> None:
         """Raise unless the index still says what was believed; and no more, where it was ``closed``."""
         now = self._read()
-        if closed and len(now) != len(self._other):
+        if closed and len(now) != len(self.other):
             raise BrokenOffError
 
     def _read(self) -> index.Records:
@@ -131,6 +135,6 @@ class _Believed:
             file.seek(len(self._final) * index.RECORD.itemsize)
             raw = file.read()
         now = index.valid_prefix(np.frombuffer(raw, index.RECORD, count=len(raw) // index.RECORD.itemsize))
-        if now[: len(self._other)].tobytes() != self._other.tobytes():
+        if now[: len(self.other)].tobytes() != self.other.tobytes():
             raise BrokenOffError
         return now

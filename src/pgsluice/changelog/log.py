@@ -232,7 +232,8 @@ class LogWriter:
                 )
             self._open = [_OpenSegment(last, size, kept * index.RECORD.itemsize)]
             if removed or kept < len(records):
-                self._open[0].pending.append(_note_of_cut(size))
+                # At once: what is pending goes with the next cut, and each connection begins with one.
+                _write_all(self._open[0].index, memoryview(index.seal(_note_of_cut(size))))
             if durable is None:
                 _sync_all(found)
             self.end = self._appended = max(last.after, Lsn(_last_end(records[:kept])))

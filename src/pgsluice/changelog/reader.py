@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pgsluice.changelog import index
-from pgsluice.changelog.arriving import Arriving
+from pgsluice.changelog.arriving import Arriving, BrokenOffError
 from pgsluice.changelog.plan import RANGE_BYTES, LogRange, LogSlice, cuts, range_of
 from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.segment import Segment, read_meta
@@ -148,12 +148,18 @@ class LogReader:
 
     def arriving(self, after: Lsn) -> Arriving | None:
         """The transaction after ``after`` of which only a part is there yet; None when that is little."""
-        place = self._locate(after)
-        if place is None:
+        try:
+            place = self._locate(after)
+            if place is None:
+                return None
+            segment = self.segments[place.segment]
+            records = self.records(segment)  # of one that is not the last: also what may yet be cut
+            final = np.flatnonzero(index.is_unit(records) | (records["kind"] == index.WATERMARK))
+            records = records[: int(final[-1]) + 1 if len(final) else 0]
+            arriving = Arriving(segment, records, place.offset)
+            return arriving if arriving.has_begun() else None
+        except (BrokenOffError, FileNotFoundError):  # cut, or thrown away, while we looked
             return None
-        segment = self.segments[place.segment]
-        arriving = Arriving(segment, self.records(segment), place.offset)
-        return arriving if arriving.has_begun() else None
 
     def commit_time_after(self, after: Lsn) -> float | None:
         """When the first transaction after ``after`` was committed (seconds since 1970); None without one."""

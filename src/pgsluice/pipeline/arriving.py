@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import structlog
 
+from pgsluice.changelog.arriving import BrokenOffError
 from pgsluice.changelog.position import Lsn
 from pgsluice.pipeline.batch import LogStep
 
@@ -56,6 +57,8 @@ class ArrivingStep(LogStep):
     def chunks(self) -> Iterator[pa.Table]:
         """The rows as they come; raises BrokenOffError when they don't count. Can be called once."""
         for range_ in self._arriving.ranges(self._go_on):
+            if self._stopping.is_set():
+                raise BrokenOffError
             parts, tables = self._resolve((range_,))
             self._known.update(tables)
             for part in parts:

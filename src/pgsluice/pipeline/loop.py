@@ -419,8 +419,8 @@ class SinkLoop(threading.Thread):
             self.facts.early += 1
         elif begun.end:  # it may have been committed, and only the reply was lost: the very same once more
             whole = self._reader.next(position, 1, until=begun.end)
-            assert whole is not None
-            self._apply(whole, None, relations)
+            if whole is not None:  # else a failed sync has cut it after all
+                self._apply(whole, None, relations)
         return True
 
     def _may_begin_early(self) -> bool:

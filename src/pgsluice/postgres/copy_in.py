@@ -88,11 +88,13 @@ def _send(conn: Connection, line: socket.socket, parts: list[memoryview]) -> Non
 def _end(conn: Connection, failure: bytes | None) -> int:
     """Tell the server that there is no more, or why; gives how many rows it took."""
     pgconn = conn.pgconn
-    while pgconn.put_copy_end(failure) == 0 or pgconn.flush() == 1:
-        select.select([], [pgconn.socket], [])
+    while pgconn.put_copy_end(failure) == 0:  # once it is taken it must not be said again
+        _wait(conn, writing=True)
+    while pgconn.flush() == 1:
+        _wait(conn, writing=True)
     rows = 0
     problem: psycopg.Error | None = None
-    while (result := pgconn.get_result()) is not None:
+    while (result := _next_result(conn)) is not None:
         try:
             rows = _result(conn, result)
         except psycopg.Error as exc:
@@ -100,6 +102,21 @@ def _end(conn: Connection, failure: bytes | None) -> int:
     if problem is not None and failure is None:
         raise problem
     return rows
+
+
+def _next_result(conn: Connection) -> pq.abc.PGresult | None:
+    """Without waiting in libpq: psycopg would hold the interpreter's lock meanwhile."""
+    while conn.pgconn.is_busy():
+        _wait(conn, writing=False)
+    return conn.pgconn.get_result()
+
+
+def _wait(conn: Connection, *, writing: bool) -> None:
+    """Until the socket can be written, if wanted, or has something for us, which is taken."""
+    line = conn.pgconn.socket
+    readable, _, _ = select.select([line], [line] if writing else [], [])
+    if readable:
+        conn.pgconn.consume_input()
 
 
 def _result(conn: Connection, result: pq.abc.PGresult) -> int:

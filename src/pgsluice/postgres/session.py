@@ -68,6 +68,8 @@ def connection_parameters(
     given["client_encoding"] = "UTF8"
     if "connect_timeout" not in given and "PGCONNECT_TIMEOUT" not in os.environ:
         given["connect_timeout"] = CONNECT_TIMEOUT
+    if not ({"gssencmode", "service"} & {*given} or {"PGGSSENCMODE", "PGSERVICE"} & {*os.environ}):
+        given["gssencmode"] = "disable"  # libpq would try it where there is a ticket: see is_encrypted
     return given
 
 
@@ -128,8 +130,15 @@ def is_broken(conn: psycopg.Connection[Any]) -> bool:
 
 
 def is_encrypted(conn: psycopg.Connection[Any]) -> bool:
-    """Whether only libpq can read the socket."""
-    return conn.pgconn.ssl_in_use or bool(getattr(conn.pgconn, "gssapi_in_use", False))
+    """
+    Whether only libpq can read and write the socket.
+
+    Psycopg does not tell whether GSS encryption came about, so it counts wherever it was possible.
+    """
+    if conn.pgconn.ssl_in_use:
+        return True
+    modes = [option.val for option in conn.pgconn.info if option.keyword == b"gssencmode"]
+    return modes not in ([], [b"disable"])
 
 
 def error_fields(body: bytes) -> dict[str, str]:

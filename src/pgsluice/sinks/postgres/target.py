@@ -59,6 +59,7 @@ JOIN pg_catalog.pg_am m ON m.oid = c.opcmethod
 JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
 WHERE x.indrelid = %s AND x.indisvalid AND x.indpred IS NULL AND m.amname = 'btree' AND c.opcdefault
   AND x.indcollation[0] = a.attcollation AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace
+  AND t.typcategory <> 'A'  -- an array of arrays is one array: its elements are no keys
 """
 
 # Types whose binary format is the same in every version, and needs no look at what else the server has.
@@ -77,7 +78,7 @@ _SAME_BYTES: Final = frozenset(
             "bpchar",
             "bytea",
         ),
-        *("date", "time", "timetz", "timestamp", "timestamptz", "interval", "uuid", "json", "jsonb"),
+        *("date", "time", "timetz", "timestamp", "timestamptz", "uuid", "json", "jsonb"),
     }
 )
 
@@ -128,7 +129,9 @@ class TargetTable:
     def takes_binary(self) -> bool:
         """Whether rows can come in the binary format of the source's columns."""
         return all(
-            column.type.as_string() == f"pg_catalog.{kind.name}" and kind.name in _SAME_BYTES
+            kind.schema == "pg_catalog"
+            and kind.name in _SAME_BYTES
+            and column.type.as_string().replace('"', "") == f"pg_catalog.{kind.name}"
             for column in self.columns
             for kind in [self.version.columns[column.index].type]
         )
