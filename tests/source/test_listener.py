@@ -31,6 +31,7 @@ from tests.source.listening import (
     listening,
     options,
     slot_of,
+    wait_until,
     wait_until_confirmed,
     wal_end,
 )
@@ -164,18 +165,18 @@ def test_a_heartbeat_moves_the_slot_of_a_silent_database(prepared: Database, tmp
     """The heartbeat is transactional, advances the slot and never shows as a row."""
     onlooker = f"other_{prepared.name}"  # a slot that nobody confirms still has all that was written
     prepared.run(f"SELECT pg_create_logical_replication_slot('{onlooker}', 'pgoutput')")
-    with listening(options(prepared, tmp_path, heartbeat=0.2)):
-        start = confirmed(prepared)
-        wait_until_confirmed(prepared, Lsn(start + 1))
-        first = confirmed(prepared)
-        wait_until_confirmed(prepared, Lsn(first + 1))
+
+    def beats() -> list[tuple[str, bytes]]:
         written = prepared.rows(
-            f"SELECT data FROM pg_logical_slot_peek_binary_changes('{onlooker}', NULL, NULL,"
+            f"SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes('{onlooker}', NULL, NULL,"
             " 'proto_version', '1', 'publication_names', 'p', 'messages', 'true')"
         )
-    messages = [bytes(data) for (data,) in written if data[:1] == b"M"]
-    assert messages
-    assert all(message[1] == 1 and b"pgsluice.heartbeat" in message for message in messages)
+        return [(lsn, bytes(data)) for lsn, data in written if data[:1] == b"M"]
+
+    with listening(options(prepared, tmp_path, heartbeat=0.2)):
+        found = wait_until(lambda: len(seen := beats()) > 1 and seen)
+        wait_until_confirmed(prepared, Lsn(Lsn.parse(found[-1][0]) + 1))
+    assert all(message[1] == 1 and b"pgsluice.heartbeat" in message for _, message in found)
     assert rows_of(LogReader(tmp_path / "log")) == []
 
 
