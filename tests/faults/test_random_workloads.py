@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgsluice.embedded import EmbeddedPostgres
-    from pgsluice.pipeline.intake import Decode
+    from pgsluice.pipeline.config.targets import Decode
 
 CHANGES = 67_000  # of each seed: 200,000 of all
 

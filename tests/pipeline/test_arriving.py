@@ -93,9 +93,22 @@ def watched(target: Database) -> Iterator[set[tuple[int, ...]]]:
         thread.join()
 
 
-def slowly(proxy: DatabaseProxy) -> None:
-    """Let the stream come over some seconds."""
+@contextmanager
+def arriving(source: Database, proxy: DatabaseProxy, place: Path) -> Iterator[None]:
+    """The transaction is written, and comes into a log over some seconds."""
+    change(source)
     proxy.delay = 0.005
+    with listening(options(source, place, url=proxy.url)) as live:
+        live.wait_for_report(lambda report: report.state == "streaming")
+        yield
+
+
+def started(source: Database, sink: Sink, place: Path) -> SinkLoop:
+    """A loop that ends when it has everything."""
+    loop = make_loop(source, sink, place)
+    loop.stop_at(wal_end(source))
+    loop.start()
+    return loop
 
 
 def require_equal(pair: tuple[Database, Database]) -> None:
@@ -123,13 +136,8 @@ def test_it_begins_early_and_is_never_half_there(
 ) -> None:
     """Before its end is in the log most of it is written; a reader sees all of it or nothing."""
     source, target = pair
-    change(source)
-    slowly(proxy)
-    with listening(options(source, tmp_path, url=proxy.url)) as live, watched(target) as seen:
-        live.wait_for_report(lambda report: report.state == "streaming")
-        loop = make_loop(source, PostgresSink(target.url), tmp_path)
-        loop.stop_at(wal_end(source))
-        loop.start()
+    with arriving(source, proxy, tmp_path), watched(target) as seen:
+        loop = started(source, PostgresSink(target.url), tmp_path)
         finish(loop)
         assert loop.facts.early == 1
         time.sleep(0.1)
@@ -143,13 +151,8 @@ def test_cut_again_and_again(pair: tuple[Database, Database], proxy: DatabasePro
     print(f"seed {seed}")
     rng = random.Random(seed)
     source, target = pair
-    change(source)
-    slowly(proxy)
-    with listening(options(source, tmp_path, url=proxy.url)) as live, watched(target) as seen:
-        live.wait_for_report(lambda report: report.state == "streaming")
-        loop = make_loop(source, PostgresSink(target.url), tmp_path)
-        loop.stop_at(wal_end(source))
-        loop.start()
+    with arriving(source, proxy, tmp_path), watched(target) as seen:
+        loop = started(source, PostgresSink(target.url), tmp_path)
         for _ in range(3):
             proxy.cut_after(rng.randrange(9 << 20, 16 << 20))
             before = proxy.connections
@@ -165,16 +168,10 @@ def test_a_lost_reply_doubles_nothing(
 ) -> None:
     """Committed, but nobody heard of it: the same transaction is recognised, alone, in the usual way."""
     source, target = pair
-    change(source)
-    source.run("INSERT INTO k VALUES (1, 'a transaction of its own')")
-    slowly(proxy)
     sink = LosesReplies(PostgresSink(target.url))
-    with listening(options(source, tmp_path, url=proxy.url)) as live:
-        live.wait_for_report(lambda report: report.state == "streaming")
-        loop = make_loop(source, sink, tmp_path)
-        loop.stop_at(wal_end(source))
-        loop.start()
-        finish(loop)
+    with arriving(source, proxy, tmp_path):
+        source.run("INSERT INTO k VALUES (1, 'a transaction of its own')")
+        finish(started(source, sink, tmp_path))
     assert len(sink.failed) > 1
     require_equal(pair)
 
@@ -185,13 +182,8 @@ def test_a_row_that_the_target_refuses(
     """The error is that of the usual way, with table and position; nothing of the transaction is there."""
     source, target = pair
     target.run("ALTER TABLE k ADD CHECK (n <> 4999)")
-    change(source)
-    slowly(proxy)
-    with listening(options(source, tmp_path, url=proxy.url)) as live:
-        live.wait_for_report(lambda report: report.state == "streaming")
-        loop = make_loop(source, PostgresSink(target.url), tmp_path)
-        loop.stop_at(wal_end(source))
-        loop.start()
+    with arriving(source, proxy, tmp_path):
+        loop = started(source, PostgresSink(target.url), tmp_path)
         with pytest.raises(TargetError, match="k_n_check"):
             finish(loop)
     assert isinstance(loop.error, TargetError)
@@ -216,10 +208,7 @@ class Notes(Wrapped):
 def test_stopped_in_the_middle(pair: tuple[Database, Database], proxy: DatabaseProxy, tmp_path: Path) -> None:
     """A run that is told to stop does not wait for the end; the next one has it all."""
     source, target = pair
-    change(source)
-    slowly(proxy)
-    with listening(options(source, tmp_path, url=proxy.url)) as live:
-        live.wait_for_report(lambda report: report.state == "streaming")
+    with arriving(source, proxy, tmp_path):
         sink = Notes(PostgresSink(target.url))
         loop = make_loop(source, sink, tmp_path)
         loop.start()
@@ -228,8 +217,5 @@ def test_stopped_in_the_middle(pair: tuple[Database, Database], proxy: DatabaseP
         finish(loop)
         assert loop.facts.early == 0
         assert target.rows("SELECT count(*) FROM k") == [(0,)]
-        again = make_loop(source, PostgresSink(target.url), tmp_path)
-        again.stop_at(wal_end(source))
-        again.start()
-        finish(again)
+        finish(started(source, PostgresSink(target.url), tmp_path))
     require_equal(pair)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgsluice.embedded import EmbeddedPostgres
-    from pgsluice.pipeline.intake import Decode
+    from pgsluice.pipeline.config.targets import Decode
     from tests.fix_pg import Database
     from tests.fix_proxy import DatabaseProxy
 

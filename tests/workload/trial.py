@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pgsluice.pipeline.intake import Decode
+    from pgsluice.pipeline.config.targets import Decode
     from tests.fix_pg import Database
 
 PIPELINE = "shop"  # what a Runner calls it

@@ -131,10 +131,7 @@ class _Believed:
 
     def _read(self) -> index.Records:
         """The other records as they are now; what was believed must be among them."""
-        with self.segment.index.open("rb") as file:
-            file.seek(len(self._final) * index.RECORD.itemsize)
-            raw = file.read()
-        now = index.valid_prefix(np.frombuffer(raw, index.RECORD, count=len(raw) // index.RECORD.itemsize))
+        now = index.load_from(self.segment.index, len(self._final))
         if now[: len(self.other)].tobytes() != self.other.tobytes():
             raise BrokenOffError
         return now

@@ -24,8 +24,8 @@ WATERMARK: Final = 3  # nothing for us up to end_lsn (a keepalive said so)
 MARK: Final = 4  # a place inside a transaction where decoding can start, with what it must know
 RELATION: Final = 5  # a Relation frame begins at offset
 TYPE: Final = 6  # a Type frame begins at offset
-CUT: Final = 8  # what stood here was cut away; seq is a number like no other
 OPENED: Final = 7  # like MARK, for the transaction that was open when the segment began
+CUT: Final = 8  # what stood here was cut away; seq is a number like no other
 
 RECORD: Final = np.dtype(
     [
@@ -73,11 +73,17 @@ def seal(records: Records) -> bytes:
 def load(path: Path) -> Records:
     """The valid records of an index file, up to a torn tail."""
     try:
-        raw = path.read_bytes()
+        return load_from(path, 0)
     except FileNotFoundError:
         return np.empty(0, RECORD)
-    whole = len(raw) // RECORD.itemsize
-    return valid_prefix(np.frombuffer(raw, RECORD, count=whole))
+
+
+def load_from(path: Path, first: int) -> Records:
+    """The same from a record on, by its number; raises FileNotFoundError when there is no index."""
+    with path.open("rb") as file:
+        file.seek(first * RECORD.itemsize)
+        raw = file.read()
+    return valid_prefix(np.frombuffer(raw, RECORD, count=len(raw) // RECORD.itemsize))
 
 
 def valid_prefix(records: Records) -> Records:
@@ -89,6 +95,12 @@ def valid_prefix(records: Records) -> Records:
 def end_of_units(records: Records) -> int:
     """The offset after the last unit; 0 when there is none."""
     return int(records["offset"][is_unit(records)].max(initial=0))
+
+
+def final_prefix(records: Records) -> Records:
+    """Up to the last unit or watermark: what follows belongs to an unfinished transaction, and may be cut."""
+    final = np.flatnonzero(is_unit(records) | (records["kind"] == WATERMARK))
+    return records[: int(final[-1]) + 1 if len(final) else 0]
 
 
 def is_unit(records: Records) -> Any:

@@ -153,9 +153,9 @@ class LogReader:
             if place is None:
                 return None
             segment = self.segments[place.segment]
-            records = self.records(segment)  # of one that is not the last: also what may yet be cut
-            final = np.flatnonzero(index.is_unit(records) | (records["kind"] == index.WATERMARK))
-            records = records[: int(final[-1]) + 1 if len(final) else 0]
+            records = self.records(segment)
+            if segment != self._active.segment:
+                records = index.final_prefix(records)
             arriving = Arriving(segment, records, place.offset)
             return arriving if arriving.has_begun() else None
         except (BrokenOffError, FileNotFoundError):  # cut, or thrown away, while we looked
@@ -276,17 +276,12 @@ class _Tail:
             if stamp == self._stamp:
                 return False
             self._stamp = stamp
-            with self.segment.index.open("rb") as file:
-                file.seek(len(self.records) * index.RECORD.itemsize)
-                raw = file.read()
+            fresh = index.final_prefix(index.load_from(self.segment.index, len(self.records)))
         except FileNotFoundError:  # an unfinished transaction was cut away, and its segment with it
             return False
-        fresh = index.valid_prefix(np.frombuffer(raw, index.RECORD, count=len(raw) // index.RECORD.itemsize))
-        # Marks and relations of an unfinished transaction may yet be cut: not taken before its end.
-        final = np.flatnonzero(index.is_unit(fresh) | (fresh["kind"] == index.WATERMARK))
-        if len(final) == 0:
+        if len(fresh) == 0:
             return False
-        self.records = np.concatenate([self.records, fresh[: int(final[-1]) + 1]])
+        self.records = np.concatenate([self.records, fresh])
         return True
 
 

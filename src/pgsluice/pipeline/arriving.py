@@ -11,16 +11,17 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 import structlog
 
 from pgsluice.changelog.arriving import BrokenOffError
 from pgsluice.changelog.position import Lsn
-from pgsluice.pipeline.batch import LogStep
+from pgsluice.pipeline.batch import LogStep, decoded
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
     from pgsluice.changelog.arriving import Arriving
     from pgsluice.changelog.plan import LogRange
@@ -61,9 +62,7 @@ class ArrivingStep(LogStep):
                 raise BrokenOffError
             parts, tables = self._resolve((range_,))
             self._known.update(tables)
-            for part in parts:
-                for rows in part.rows():
-                    yield pa.Table.from_batches([rows])
+            yield from decoded(parts)
             self._moved_at = time.monotonic()
 
     def _go_on(self) -> bool:

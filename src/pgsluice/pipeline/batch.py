@@ -1,5 +1,5 @@
 """
-A batch of the log or of a copy, as sinks see it, and the two ways of its rows.
+A batch of the log or of a copy, as sinks see it, and the ways of its rows.
 
 A small batch is read on the driver: a Spark job would only pay for its scheduling. A large one is
 read by tasks, part by part; or, where no modifier has to see its rows and tasks would only bring them back
@@ -137,9 +137,7 @@ class LogStep:
             )
             return
         if self._on_driver:
-            for part in self._parts:
-                for rows in part.rows():
-                    yield pa.Table.from_batches([rows])
+            yield from decoded(self._parts)
             return
         ready, self._ready = self._ready, None
         staged = ready.result() if ready else self._stage()
@@ -188,6 +186,13 @@ class LogStep:
     def _local(self) -> pa.Table:
         found = [rows for part in self._parts for rows in part.rows()]
         return pa.Table.from_batches(found, ENVELOPE) if found else ENVELOPE.empty_table()
+
+
+def decoded(parts: Sequence[Part]) -> Iterator[pa.Table]:
+    """The rows of parts, read here and now, a batch at a time."""
+    for part in parts:
+        for rows in part.rows():
+            yield pa.Table.from_batches([rows])
 
 
 @contextmanager

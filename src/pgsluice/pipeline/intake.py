@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from pgsluice.pipeline.batch import SMALL_BYTES
 
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from pgsluice.changelog.position import Lsn
     from pgsluice.changelog.reader import LogReader
     from pgsluice.modifiers.chain import Chain
+    from pgsluice.pipeline.config.targets import Decode
     from pgsluice.pipeline.session import LazySpark
-
-Decode = Literal["auto", "driver", "tasks"]
 
 _FILL_SECONDS: Final = 0.5  # under load, at most: a job costs as much CPU as some ten thousand rows
 _FILL_LEAST: Final = 0.1  # also when nothing is arriving at the moment: the server may sort a transaction

@@ -395,9 +395,7 @@ class SinkLoop(threading.Thread):
             self._hand_over(LogBatch(self._token, end, (step,)), slice_)
 
         if self._with_patience(once):
-            self._moved_to(slice_.end, end)
-            self.facts.batches += 1
-            self.facts.changes += slice_.changes
+            self._applied(slice_.end, end, slice_.changes)
 
     def _apply_arriving(self, relations: Relations) -> bool:
         """Begin with a transaction that is still coming in; False when there is none to begin with."""
@@ -413,9 +411,7 @@ class SinkLoop(threading.Thread):
         if begun is None:
             return False
         if begun.token is not None:
-            self._moved_to(begun.end, begun.token)
-            self.facts.batches += 1
-            self.facts.changes += begun.changes
+            self._applied(begun.end, begun.token, begun.changes)
             self.facts.early += 1
         elif begun.end:  # it may have been committed, and only the reply was lost: the very same once more
             whole = self._reader.next(position, 1, until=begun.end)
@@ -491,6 +487,11 @@ class SinkLoop(threading.Thread):
     def _note_retry(self, exc: Exception) -> None:
         self.facts.retrying = str(exc)
         logger.warning("batch could not be applied, trying again", sink=self.sink_name, reason=str(exc))
+
+    def _applied(self, end: Lsn, token: str, changes: int) -> None:
+        self._moved_to(end, token)
+        self.facts.batches += 1
+        self.facts.changes += changes
 
     def _moved_to(self, end: Lsn, token: str) -> None:
         self._token = token

@@ -75,9 +75,7 @@ def _send(conn: Connection, line: socket.socket, parts: list[memoryview]) -> Non
         try:
             sent = line.sendmsg(parts)
         except BlockingIOError:
-            readable, _, _ = select.select([line], [line], [])
-            if readable:  # notices: a server whose own words nobody takes would not take ours
-                conn.pgconn.consume_input()
+            _wait(conn, writing=True)
             continue
         while parts and sent >= len(parts[0]):
             sent -= len(parts.pop(0))
@@ -112,7 +110,11 @@ def _next_result(conn: Connection) -> pq.abc.PGresult | None:
 
 
 def _wait(conn: Connection, *, writing: bool) -> None:
-    """Until the socket can be written, if wanted, or has something for us, which is taken."""
+    """
+    Until the socket can be written, if wanted, or has something for us, which is taken.
+
+    That may be notices: a server whose own words nobody takes would not take ours.
+    """
     line = conn.pgconn.socket
     readable, _, _ = select.select([line], [line] if writing else [], [])
     if readable:

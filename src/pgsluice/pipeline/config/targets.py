@@ -29,6 +29,7 @@ ON_ERROR: Final = "What to do with a row that this target refuses, instead of th
 BATCH: Final = "Batches of this target, where they differ from the pipeline's batch."
 
 Decode = Literal["auto", "driver", "tasks"]
+"""By the driver, or in tasks of Spark; auto: in tasks where these run on other machines."""
 
 OnError = Literal["stop", "dead_letter"]
 """Stop with an error; or put the row aside, to be replayed or discarded later."""
