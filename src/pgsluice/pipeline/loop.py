@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from pgsluice.changelog.plan import LogRange, LogSlice
     from pgsluice.changelog.position import Copies
     from pgsluice.modifiers.chain import Chain
+    from pgsluice.pipeline.config.targets import OnError
     from pgsluice.pipeline.copy import CopySource
     from pgsluice.pipeline.copy_report import SinkReport
     from pgsluice.pipeline.intake import BatchOptions
-    from pgsluice.pipeline.letters.desk import OnError
     from pgsluice.pipeline.letters.replay import Judged
     from pgsluice.pipeline.session import LazySpark
     from pgsluice.schema.table import TableVersion

@@ -35,7 +35,7 @@ from pgsluice.state.requests import Requests
 
 if TYPE_CHECKING:
     from pgsluice.changelog.position import Lsn
-    from pgsluice.pipeline.letters.desk import OnError
+    from pgsluice.pipeline.config.targets import OnError
     from pgsluice.sinks.base import Sink
     from pgsluice.source.records import PipelineRecord
 

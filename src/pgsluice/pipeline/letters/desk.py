@@ -8,7 +8,7 @@ next start, and found again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from pgsluice.changelog.consumers import Consumers
     from pgsluice.changelog.position import Lsn, Progress
     from pgsluice.pipeline.batch import LogBatch, LogStep
+    from pgsluice.pipeline.config.targets import OnError
     from pgsluice.sinks.base import Sink
     from pgsluice.state.dead_letter import Letter, LetterBook, Refused
 
 logger = structlog.get_logger(__name__)
-
-OnError = Literal["stop", "dead_letter"]
 
 MAX_OPEN: Final = 1000
 """Open letters of a sink. A target that refuses more lacks a table or a right: no row-by-row matter."""
