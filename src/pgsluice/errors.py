@@ -9,6 +9,7 @@ what to do. ``docs/errors.md`` is generated from this module.
     ├── ConfigError                 2
     │   └── NotInstalledError
     ├── MachineError                2
+    │   └── JobLostError                (transient)
     ├── StateFormatError            2
     ├── LogError                    2
     │   ├── LogLockedError
@@ -63,6 +64,7 @@ __all__ = [
     "ConfigError",
     "DecodeError",
     "GapError",
+    "JobLostError",
     "LogError",
     "LogFormatError",
     "LogLockedError",
@@ -118,6 +120,8 @@ class SluiceError(Exception):
     exit_code: ClassVar[int] = 1
     transient: ClassVar[bool] = False
     """Whether the same call may succeed later without anybody doing anything."""
+    tries: ClassVar[int | None] = None
+    """How often a transient error may come in a row before it counts as lasting; None: it is waited for."""
 
     def __init__(self, message: str, *, remedy: str = "", **fields: Any) -> None:
         super().__init__(message)
@@ -168,6 +172,19 @@ class MachineError(SluiceError):
 
     code = "SLUICE-MACHINE"
     exit_code = 2
+
+
+class JobLostError(MachineError):
+    """
+    Spark gave up a job, and not because of what its tasks said: mostly, its Python workers were killed.
+
+    A job can be run again without harm. When that does not help for several times in a row, the run ends; the
+    next one goes on where this one was.
+    """
+
+    code = "SLUICE-JOB-LOST"
+    transient = True
+    tries = 5
 
 
 class StateFormatError(SluiceError):

@@ -374,6 +374,30 @@ def test_ranges_that_a_crash_has_taken_back(
     compare_databases(filled, target_database)
 
 
+@pytest.mark.spark
+def test_a_table_that_is_rewritten_while_tasks_copy_it(
+    filled: Database,
+    target_database: Database,
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tasks that write rows to the target themselves find it out in the middle of their COPY."""
+    cut_small(monkeypatch)
+    rewritten = []
+
+    class RewrittenUnder(PostgresSink):
+        def _copy(self, batch: Batch, steps: Any) -> bool:
+            if not rewritten:
+                rewritten.append(batch.end)
+                filled.run("VACUUM FULL item")
+            return super()._copy(batch, steps)
+
+    pipeline(filled, RewrittenUnder(target_database.url), tmp_path).run(once=True)
+    assert rewritten
+    compare_databases(filled, target_database)
+
+
 @pytest.mark.parametrize(("on_conflict", "price"), [("update", "0.14"), ("nothing", "99.00")])
 def test_copying_over_rows_of_others(
     filled: Database, target_database: Database, tmp_path: Path, on_conflict: str, price: str

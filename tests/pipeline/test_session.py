@@ -1,7 +1,10 @@
-"""Spark that can't start: one clear line, and before it was tried where that is possible."""
+"""Spark that can't start, or loses a job: one clear line, and before it was tried where that is possible."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -9,15 +12,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgsluice import MemorySink, Pipeline, PostgresSource
-from pgsluice.errors import MachineError
+from pgsluice.errors import JobLostError, MachineError
 from pgsluice.observability.redact import has_secret
 from pgsluice.pipeline import session
 from pgsluice.pipeline.machine import find_java
-from pgsluice.pipeline.session import LazySpark, SparkOptions, start_session
+from pgsluice.pipeline.policy import after_error
+from pgsluice.pipeline.session import LazySpark, SparkOptions, error_of_job, start_session
 from pgsluice.sinks.memory import MemoryStore
+from pgsluice.source.tasks import for_each
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
     from tests.fix_pg import Database
 
@@ -109,3 +117,30 @@ def test_what_counts_as_a_secret(name: str, value: str, hidden: bool) -> None:
     """By name or by value; the JVM is started with the others only."""
     assert has_secret(name, value) is hidden
     assert (name in session._shown({name: value})) is not hidden
+
+
+def _killed(_: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 0
+
+
+def _crashed(_: int) -> int:
+    return len(ctypes.string_at(0))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("dies", "said"),
+    [(_killed, "exited unexpectedly"), (_crashed, "Segmentation fault")],
+    ids=["killed", "crashed"],
+)
+def test_a_job_whose_workers_die(spark: SparkSession, dies: Callable[[int], int], said: str) -> None:
+    """Spark's own words say why; the job is tried again, but not for ever."""
+    with pytest.raises(Exception, match="collectToPython") as caught:
+        for_each(spark, [1], dies)
+    error = error_of_job(caught.value)
+    assert isinstance(error, JobLostError)
+    assert said in error.message
+    assert "\n" not in error.message
+    tries = [after_error(error, attempt) is not None for attempt in range(6)]
+    assert tries == [True] * 4 + [False] * 2

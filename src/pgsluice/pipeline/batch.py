@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from pgsluice.changelog.envelope import ENVELOPE, in_envelope
 from pgsluice.pipeline.letters.place import without
-from pgsluice.pipeline.session import error_of_task
+from pgsluice.pipeline.session import error_of_job
 from pgsluice.pipeline.staging import stage, staged_tables
 from pgsluice.source.tasks import (
     envelope_frame,
@@ -105,7 +105,7 @@ class LogStep:
         ranges = self.ranges
         if self.small:
             return list(map(work, ranges))
-        with _errors_of_tasks():
+        with _errors_of_jobs():
             return for_each(self._spark(), ranges, work)
 
     def in_tasks(
@@ -114,7 +114,7 @@ class LogStep:
         through: Callable[[DataFrame], DataFrame] | None = None,
     ) -> list[str]:
         """Call ``work`` in tasks; in the same hop that reads the rows, where nothing has to change them."""
-        with _errors_of_tasks():
+        with _errors_of_jobs():
             if through is not None:
                 return work_on_partitions(through(self.frame()), work)
             if self._chain or self.small:
@@ -162,7 +162,9 @@ class LogStep:
         """The large way: tasks decode, modify and leave files; only what finished tasks name is read."""
         directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._scratch))
         try:
-            return _Staged(directory, stage(self._spark(), self._parts, self._chain, self._tables, directory))
+            with _errors_of_jobs():
+                paths = stage(self._spark(), self._parts, self._chain, self._tables, directory)
+            return _Staged(directory, paths)
         except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
             raise
@@ -196,11 +198,11 @@ def decoded(parts: Sequence[Part]) -> Iterator[pa.Table]:
 
 
 @contextmanager
-def _errors_of_tasks() -> Iterator[None]:
+def _errors_of_jobs() -> Iterator[None]:
     try:
         yield
     except Exception as exc:
-        raise error_of_task(exc) or exc from exc
+        raise error_of_job(exc) or exc from exc
 
 
 class LogBatch:

@@ -31,7 +31,7 @@ from pgsluice.pipeline.copy_plan import CopyPlan, CopyStep, after
 from pgsluice.pipeline.copy_report import CopyReport
 from pgsluice.pipeline.policy import after_error, with_patience
 from pgsluice.pipeline.schema_copy import read_schema
-from pgsluice.pipeline.session import error_of_task
+from pgsluice.pipeline.session import error_of_job
 from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.snapshot.point import hold_point
 from pgsluice.source.snapshot.tables import rewritten_tables
@@ -111,7 +111,7 @@ class TableCopy:
                 if self._copy_at_a_new_point():
                     return self._token
             except Exception as exc:
-                error = error_of_task(exc) or exc
+                error = error_of_job(exc) or exc
                 # That a table was rewritten is no trouble of a server, which would want to be left alone.
                 rewritten = isinstance(error, TableRewrittenError)
                 retry = after_error(error, min(attempt, _REWRITTEN_BACKOFF) if rewritten else attempt)
@@ -163,7 +163,7 @@ class TableCopy:
         try:
             yield
         except Exception as exc:
-            if isinstance(error_of_task(exc) or exc, TableRewrittenError):
+            if isinstance(error_of_job(exc) or exc, TableRewrittenError):
                 with source_errors(self._source.url, "list the tables"), connect(self._source.url) as conn:
                     for relid in rewritten_tables(conn, tables):
                         self._restless.pop(relid, None)

@@ -24,7 +24,7 @@ class Retry:
 
 def after_error(exc: BaseException, attempt: int) -> Retry | None:
     """A retry for what can get better by itself; None for everything else, which stops the loop."""
-    if isinstance(exc, SluiceError) and exc.transient:
+    if isinstance(exc, SluiceError) and exc.transient and (exc.tries is None or attempt + 1 < exc.tries):
         return Retry(_BACKOFF[min(attempt, len(_BACKOFF) - 1)])
     return None
 

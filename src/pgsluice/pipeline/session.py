@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import itertools
 import logging
 import os
 import re
@@ -22,7 +23,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from pgsluice import errors
-from pgsluice.errors import MachineError, SluiceError
+from pgsluice.errors import JobLostError, MachineError, SluiceError
 from pgsluice.observability.redact import has_secret, hide_secrets
 from pgsluice.pipeline.machine import OLDEST_JAVA, find_java, java_major
 
@@ -41,6 +42,8 @@ _EVERYWHERE: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # A Python task takes 65 ms instead of 96.
     "spark.python.unix.domain.socket.enabled": "true",
+    # A worker that crashes leaves its stack in the error; otherwise there is nothing to go by.
+    "spark.python.worker.faulthandler.enabled": "true",
     "spark.scheduler.mode": "FAIR",
     # Recording the call site of every column halves the speed of building a frame.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -151,8 +154,10 @@ def spark_is_gone(exc: BaseException) -> MachineError | None:
     )
 
 
-def error_of_task(exc: BaseException) -> SluiceError | None:
-    """Our own error, if one of ours is what failed a task: Spark hands on its text alone."""
+def error_of_job(exc: BaseException) -> SluiceError | None:
+    """Our error for a job that failed; None where its tasks raised something that is none of ours."""
+    if type(exc).__name__ == "Py4JJavaError":
+        return _lost_job(str(exc))
     if type(exc).__name__ != "PythonException":
         return None
     found = _OWN_ERROR.findall(str(exc))
@@ -164,6 +169,21 @@ def error_of_task(exc: BaseException) -> SluiceError | None:
     return error
 
 
+def _lost_job(said: str) -> JobLostError:
+    """From what Spark says itself: Py4J's own line, the reason within what it was the reason of, a trace."""
+    lines = itertools.takewhile(lambda line: not line.startswith("\tat "), said.splitlines()[1:])
+    reason = _AROUND_REASON.sub("", " ".join(map(str.strip, lines))).rstrip(": ")
+    return JobLostError(
+        f"Spark gave up a job: {hide_secrets(reason)[:_LONGEST_REASON]}",
+        remedy="If its Python workers were killed, see the system's log and lower batch.max_bytes; "
+        "--log-level debug shows Spark's own lines",
+    )
+
+
+_AROUND_REASON: Final = re.compile(
+    r"^: |^.*most recent failure: Lost task [^:]*: |org\.apache\.[\w.]+: | Consider setting .*"
+)
+_LONGEST_REASON: Final = 300
 _OWN_ERROR: Final = re.compile(r"^pgsluice\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
