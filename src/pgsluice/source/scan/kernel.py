@@ -9,9 +9,13 @@ import pyarrow as pa
 
 from pgsluice.changelog.compiled import compiled, copy_bytes, trailing_zeros
 from pgsluice.errors import DecodeError
+from pgsluice.schema.typed.arrow_column import convert
 from pgsluice.source.snapshot.kernel import unescaped
 
 if TYPE_CHECKING:
+    from pgsluice.schema.typed.choices import SpecialValues
+    from pgsluice.source.scan.forms import TypedColumn
+    from pgsluice.source.scan.layout import ReadColumn
     from pgsluice.source.snapshot.kernel import Bytes
 
 _TAB: Final = 9
@@ -144,6 +148,11 @@ class Cells:
         self.rows = int(find_cells(lines, columns, self._ends, self._sizes))
         if self.rows < 0:
             raise DecodeError(f"a row that was read has not {columns} values")
+
+    def typed(self, number: int, column: ReadColumn, special: SpecialValues) -> TypedColumn:
+        """A column, which of its values it does not hold as they are, and their texts."""
+        texts = self.texts(number)
+        return *convert(texts, column.shape, special), texts
 
     def texts(self, column: int) -> pa.StringArray:
         """The texts of one column."""

@@ -12,6 +12,7 @@ from pgsluice.errors import ConfigError, TableChangedError
 from pgsluice.schema.type_names import base_type, display_name
 from pgsluice.schema.typed.layout import ABOUT_FIELDS
 from pgsluice.schema.typed.shape import arrow_type, shape_of
+from pgsluice.source.scan.forms import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from pgsluice.schema.typed.choices import SpecialValues
     from pgsluice.schema.typed.shape import Shape
+    from pgsluice.source.scan.forms import Form
     from pgsluice.source.scan.table import ScannedColumn, ScannedTable
 
 UNTYPED: Final = "_untyped"
@@ -35,6 +37,7 @@ class ReadColumn:
     name: str
     type_oid: int  # of what a domain stands for, as answers of the server name it
     shape: Shape
+    form: Form | None  # in COPY's binary format
 
 
 def table_columns(
@@ -71,7 +74,9 @@ def read_columns(table: ScannedTable, schema: StructType, special: SpecialValues
             column = own[field.name]
             shape = shape_of(column.type, special)
             _require_type(table, field, arrow_type(shape), display_name(column.type))
-            found.append(ReadColumn(column.name, base_type(column.type).oid, shape))
+            found.append(
+                ReadColumn(column.name, base_type(column.type).oid, shape, form_of(column.type, shape))
+            )
         elif field.name in _ABOUT:
             _require_type(table, field, _ABOUT[field.name].type, "what pgsluice adds to a row")
         else:

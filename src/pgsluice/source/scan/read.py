@@ -73,6 +73,11 @@ class TablePartition(InputPartition):
     where: str | None  # which rows: a condition in SQL
     parts: tuple[Pages, ...]
 
+    @property
+    def binary(self) -> bool:
+        """Whether COPY's binary format serves for all columns."""
+        return all(column.form is not None for column in self.columns)
+
 
 def rows(partition: TablePartition) -> Iterator[pa.RecordBatch]:
     """The rows of a partition, some MiB at a time; runs in a task."""
@@ -91,8 +96,8 @@ def rows(partition: TablePartition) -> Iterator[pa.RecordBatch]:
             with _transaction(conn, partition.held):
                 _lock(conn, part, partition)
                 first = part.number * _SEQ_OF_PART + 1
-                for lines in lines_of(conn, _copy(part, partition)):
-                    batch = _batch(lines, partition, part, first)
+                for piece in lines_of(conn, _copy(part, partition)):
+                    batch = _batch(piece, partition, part, first)
                     first += batch.num_rows
                     keep_modules()
                     yield batch
@@ -170,7 +175,10 @@ def _copy(part: Pages, partition: TablePartition) -> sql.Composed:
     if partition.where is not None:
         conditions.append(as_condition(partition.where))
     where = sql.SQL(" WHERE {}").format(sql.SQL(" AND ").join(conditions)) if conditions else sql.SQL("")
-    return sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT").format(_names(partition), part.table, where)
+    form = sql.SQL(" (FORMAT binary)" if partition.binary else "")
+    return sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT{}").format(
+        _names(partition), part.table, where, form
+    )
 
 
 def _names(partition: TablePartition) -> sql.Composed:
@@ -178,20 +186,21 @@ def _names(partition: TablePartition) -> sql.Composed:
 
 
 def _batch(
-    lines: npt.NDArray[np.uint8], partition: TablePartition, part: Pages, first: int
+    piece: npt.NDArray[np.uint8], partition: TablePartition, part: Pages, first: int
 ) -> pa.RecordBatch:
     import pyarrow as pa
 
     from pgsluice.schema.typed.arrow_rows import untyped_texts
+    from pgsluice.source.scan.binary import BinaryRows
     from pgsluice.source.scan.kernel import Cells
     from pgsluice.source.scan.layout import UNTYPED
 
-    cells = Cells(lines, len(partition.columns))
-    count = cells.rows
+    rows = (BinaryRows if partition.binary else Cells)(piece, len(partition.columns))
+    count = rows.rows
     typed, marks = {}, []
     for number, column in enumerate(partition.columns):
-        texts = cells.texts(number)
-        typed[column.name], misfits = _typed(texts, column, part, partition.special)
+        with _named(part, column):
+            typed[column.name], misfits, texts = rows.typed(number, column, partition.special)
         if misfits is not None:
             marks.append((column.name, texts, misfits))
     arrays = []
@@ -204,13 +213,11 @@ def _batch(
     return pa.RecordBatch.from_arrays(arrays, schema=partition.schema)
 
 
-def _typed(
-    texts: pa.Array, column: ReadColumn, part: Pages, special: SpecialValues
-) -> tuple[pa.Array, pa.BooleanArray | None]:
-    from pgsluice.schema.typed.arrow_column import convert
-
+@contextmanager
+def _named(part: Pages, column: ReadColumn) -> Iterator[None]:
+    """Say which column has a value that can't be typed."""
     try:
-        return convert(texts, column.shape, special)
+        yield
     except UntypedValueError as error:
         raise UntypedValueError(
             f"{part.qualified}.{column.name} has {error.message}",
