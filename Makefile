@@ -31,7 +31,7 @@ demo: system-demo $(STAMP) ## a live replication from PostgreSQL to DuckDB, comp
 test: system-test $(STAMP) ## all tests, against real servers and a real Spark
 	$(BIN)/pytest -q --numprocesses $(WORKERS) --dist worksteal -m 'not services' $(ARGS)
 
-test-services: system-test $(STAMP) ## the tests that start further servers: a Spark cluster
+test-services: system-test $(STAMP) ## the tests that start further servers: a Spark cluster, those of the benchmarks
 	$(BIN)/pytest -q -m services $(ARGS)
 
 bench: system-test $(STAMP) ## measure speed and size; ONLY=group for one group

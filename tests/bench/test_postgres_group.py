@@ -32,6 +32,7 @@ ONLY_SHOWN = {
 }
 
 
+@pytest.mark.services
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("spark")  # the group takes the Spark that runs
