@@ -115,3 +115,30 @@ def test_destroy_leaves_nothing_of_ours_here(
         assert [path.name for path in state.rglob("*")] == left
         (tmp_path / "shop.duckdb").unlink()
     assert state.exists()
+
+
+def test_check_looks_at_the_targets(
+    database: Database, target_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that can't be reached stands in the way of a run; files are made by it."""
+    database.run("CREATE TABLE t (id int PRIMARY KEY)")
+    for url, code in ((target_database.url, 0), ("postgresql://x:y@127.0.0.1:1/z", 1)):
+        config = tmp_path / "config.yaml"
+        config.write_text(
+            f"state_dir: {tmp_path}/state\nsource: {{postgres: {{url: '{database.url}'}}}}\n"
+            f"targets: [{{postgres: {{url: '{url}'}}}}, {{duckdb: {{path: {tmp_path}/x.duckdb}}}}]\n"
+        )
+        assert main(["check", "-c", str(config)]) == code
+        said = capsys.readouterr().out
+        assert ("error    target: target postgres:" in said) == bool(code)
+
+
+def test_config_shows_names_of_the_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mapping of sections is a value, too."""
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "source: {postgres: {url: 'postgresql://x@y/z'}}\n"
+        "target: {postgres: {url: 'postgresql://x@y/w', tables: {public.orders: {target: sales.orders}}}}\n"
+    )
+    assert main(["config", "show", "-c", str(config)]) == 0
+    assert '{"public.orders": {"target": "sales.orders"}}' in capsys.readouterr().out

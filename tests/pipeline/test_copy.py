@@ -9,9 +9,10 @@ import duckdb
 import pytest
 
 from pgsluice import DuckDBSink, MemorySink, Pipeline, PostgresSink, PostgresSource
-from pgsluice.errors import TargetUnavailableError
+from pgsluice.errors import ConfigError, MissingRightError, TargetError, TargetUnavailableError
 from pgsluice.pipeline import copy as module
 from pgsluice.pipeline import copy_plan
+from pgsluice.schema.renames import Renames
 from pgsluice.sinks.memory import MemoryStore
 from pgsluice.sinks.postgres import PostgresConfig
 from pgsluice.source.install import InitOptions, init
@@ -432,3 +433,67 @@ def test_a_table_that_leaves_and_comes_back(filled: Database, tmp_path: Path, ru
     run("public.*")
     for table in ("item", "line", "child"):
         assert held(store, table) == source_rows(filled, table), table
+
+
+def test_into_a_table_that_has_rows(filled: Database, target_database: Database, tmp_path: Path) -> None:
+    """Rows that nobody of us has written stop the first copy before anything is added to them."""
+    target_database.run("CREATE TABLE empty (id int PRIMARY KEY)", "INSERT INTO empty VALUES (-5)")
+    with pytest.raises(TargetError, match=r"public\.empty has rows that are not from this pipeline"):
+        pipeline(filled, PostgresSink(target_database.url), tmp_path).run(once=True)
+    assert target_database.rows("SELECT * FROM empty") == [(-5,)]
+    target_database.run("TRUNCATE empty")
+    pipeline(filled, PostgresSink(target_database.url), tmp_path).run(once=True)
+    compare_databases(filled, target_database)
+
+
+@pytest.mark.spark
+def test_a_broken_copy_goes_on_as_it_began(
+    filled: Database,
+    target_database: Database,
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another way of copying could not tell the rows of ranges from others: it is refused until the end."""
+    cut_small(monkeypatch)
+    with pytest.raises(RuntimeError, match="killed"):
+        pipeline(filled, InterruptedPostgres(target_database.url, 0), tmp_path).run(once=True)
+    other = PostgresConfig.model_validate({"url": target_database.url, "on_conflict": "update"})
+    with pytest.raises(TargetError, match="can only go on as it began"):
+        pipeline(filled, PostgresSink(other), tmp_path).run(once=True)
+    pipeline(filled, PostgresSink(target_database.url), tmp_path).run(once=True)
+    compare_databases(filled, target_database)
+    pipeline(filled, PostgresSink(other), tmp_path).run(once=True)
+
+
+def test_other_names_than_before(filled: Database, target_database: Database, tmp_path: Path) -> None:
+    """A target that was filled under other names is refused, and not given half of the changes."""
+    pipeline(filled, PostgresSink(target_database.url), tmp_path).run(once=True)
+    renames = Renames({"public": "elsewhere"})
+    with pytest.raises(
+        ConfigError, match="was filled with the names of the source, now they are public: elsewhere"
+    ):
+        pipeline(filled, PostgresSink(target_database.url), tmp_path, renames=renames).run(once=True)
+    pipeline(filled, PostgresSink(target_database.url), tmp_path).run(once=True)
+
+
+@pytest.mark.both_versions
+def test_a_policy_hides_no_rows_from_a_copy(database: Database, tmp_path: Path) -> None:
+    """A role that would see a part of the rows gets none, and an error that says so."""
+    database.run(
+        "CREATE TABLE own (id int PRIMARY KEY, tenant int)",
+        "INSERT INTO own SELECT g, g % 10 FROM generate_series(1, 100) g",
+        "DROP ROLE IF EXISTS seer",
+        "CREATE ROLE seer LOGIN REPLICATION PASSWORD 'x'",
+        "GRANT SELECT ON own TO seer",
+        "ALTER TABLE own ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY part ON own USING (tenant = 1)",
+    )
+    store = MemoryStore()
+    source = PostgresSource(database.url_as("seer", "x"))
+    try:
+        with pytest.raises(MissingRightError, match="row-level security"):
+            Pipeline(source, MemorySink(store), mode="snapshot", state_dir=tmp_path / "state").run()
+    finally:
+        database.run("DROP OWNED BY seer", "DROP ROLE seer")
+    assert not store.tables.get("public.own")

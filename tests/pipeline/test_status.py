@@ -16,6 +16,7 @@ from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Lsn
 from pgsluice.cli.main import main
 from pgsluice.embedded import EmbeddedPostgres
+from pgsluice.errors import SluiceError, TargetError, TargetUnavailableError
 from pgsluice.pipeline.status import Status, collect
 from pgsluice.sinks.memory import MemoryStore
 from pgsluice.state.requests import CopyRequest, Requests
@@ -25,6 +26,7 @@ from tests.source.listening import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pgsluice.sinks.base import Batch
     from tests.fix_proxy import DatabaseProxy
 
 WAL_KEPT = {"fsync": "off", "max_slot_wal_keep_size": "1MB"}
@@ -168,3 +170,42 @@ def test_a_table_that_is_to_be_copied_anew(
     Requests(state).ask(CopyRequest("replica", "public", "t"))
     assert main(["status", "--source-url", table.url, "--state-dir", str(state)]) == 0
     assert "resync    replica: public.t\n" in capsys.readouterr().out
+
+
+def test_a_target_that_does_not_take_a_batch(table: Database, tmp_path: Path) -> None:
+    """Why it is tried again, or why the loop has ended; until the next batch is applied."""
+
+    class Away(MemorySink):
+        error: SluiceError | None = TargetUnavailableError("the target is away")
+
+        def apply(self, batch: Batch) -> None:
+            if self.error is not None:
+                raise self.error
+            super().apply(batch)
+
+    def problems() -> list[str]:
+        return [problem.what for problem in collect("main", table.url, tmp_path / "log").problems]
+
+    def run(sink: MemorySink) -> Pipeline:
+        return Pipeline(PostgresSource(table.url), sink, state_dir=tmp_path)
+
+    sink = Away(MemoryStore())
+    running = run(sink)
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    table.run("INSERT INTO t VALUES (1, 'x')")
+    try:
+        wait_until(lambda: problems() == ["target tries again: the target is away"])
+        sink.error = None
+        wait_until(lambda: problems() == [])
+    finally:
+        running.stop()
+        thread.join()
+    sink.error = TargetError("it is full", remedy="Empty it")
+    table.run("INSERT INTO t VALUES (2, 'x')")
+    with pytest.raises(TargetError, match="it is full"):
+        run(sink).run(once=True)
+    assert problems() == ["target has stopped: it is full"]
+    sink.error = None
+    run(sink).run(once=True)
+    assert problems() == []

@@ -14,7 +14,7 @@ from pgsluice.errors import (
     SourceError,
 )
 from pgsluice.source.connect import connect
-from pgsluice.source.install import InitOptions, destroy, init
+from pgsluice.source.install import InitOptions, destroy, init, refresh
 from pgsluice.source.records import require_pipeline
 from tests.source.catalog import catalog
 
@@ -97,3 +97,24 @@ def test_somebody_elses_schema_is_left_alone(shop: Database) -> None:
     init(shop.url)
     destroy(shop.url)
     assert catalog(shop) == before
+
+
+def test_a_new_table_of_another_role(database: Database) -> None:
+    """It is left out and named, and the pipeline goes on; its owner's or a superuser's start takes it in."""
+    database.run(
+        "DROP ROLE IF EXISTS keeper",
+        "CREATE ROLE keeper LOGIN REPLICATION PASSWORD 'x'",
+        f'GRANT CREATE ON DATABASE "{database.name}" TO keeper',
+        "CREATE TABLE own (id int PRIMARY KEY)",
+        "ALTER TABLE own OWNER TO keeper",
+    )
+    url = database.url_as("keeper", "x")
+    init(url)
+    database.run("CREATE TABLE others (id int PRIMARY KEY)")
+    refreshed = refresh(url)
+    assert refreshed.foreign == ("public.others",)
+    assert refreshed.joined == ()
+    assert refresh(database.url).joined == ("public.others",)
+    assert refresh(url).foreign == ()
+    destroy(database.url)
+    database.run("REASSIGN OWNED BY keeper TO postgres", "DROP OWNED BY keeper", "DROP ROLE keeper")

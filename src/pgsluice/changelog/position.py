@@ -109,6 +109,7 @@ class Progress:
     copies: Copies | None = None  # None: nothing was copied
     anew: tuple[int, ...] = ()  # tables whose rows are old: they are being copied anew
     replays: int = 0  # how often dead letters were replayed: tells tokens at one position apart
+    names: str | None = None  # other names that the target has for tables; None: not said
 
     def encode(self) -> str:
         """The token that a sink keeps beside its data."""
@@ -128,6 +129,8 @@ class Progress:
             fields["anew"] = self.anew
         if self.replays:
             fields["replays"] = self.replays
+        if self.names is not None:
+            fields["names"] = self.names
         return json.dumps(fields)
 
     def require_system(self, system_id: str, target: str) -> None:
@@ -151,6 +154,7 @@ class Progress:
                 None if copies is None else _copies(copies),
                 tuple(fields.get("anew", ())),
                 int(fields.get("replays", 0)),
+                fields.get("names"),
             )
         except (ValueError, KeyError, TypeError) as exc:
             raise WrongSystemError(

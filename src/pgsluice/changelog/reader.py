@@ -26,7 +26,9 @@ from pgsluice.errors import LogError, SinkBehindLogError
 if TYPE_CHECKING:
     from pathlib import Path
 
-BEHIND_REMEDY: Final = "Restore the log, or begin anew with an empty target"
+BEHIND_REMEDY: Final = (
+    "Restore the log; or begin anew: empty the target, and remove the progress that it keeps"
+)
 _KEPT_INDEXES: Final = 4
 _LOOKS: Final = 5  # at a log whose segments are being removed
 _NO_LIMIT: Final = 1 << 62

@@ -40,7 +40,7 @@ def check(
     failover: Failover = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Check this machine and, when one is given, the source. Exit code 1 when a run would be stopped."""
+    """Check this machine, the source and the targets, as far as given. Exit code 1 when a run would stop."""
     from pgsluice.pipeline.check_machine import check_machine
 
     config = load_config(
@@ -60,6 +60,10 @@ def check(
             config.source_url, selection(config), name=config.name, slot=wanted.slot,
             publication=wanted.publication, failover=wanted.failover,
         )  # fmt: skip
+    if config.target or config.targets:
+        from pgsluice.pipeline.check_targets import check_targets
+
+        findings += check_targets(config)
     stopped = any(finding.severity == "error" for finding in findings)
     if json_output:
         print_json({"ok": not stopped, "findings": [finding.as_dict() for finding in findings]})

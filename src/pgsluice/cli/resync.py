@@ -46,6 +46,8 @@ def resync(
         for request in asked:
             print_text(f"{who} {request.qualified} anew into {request.sink}")
     requests = Requests(config.state_dir)
+    if wait and not running:
+        print_text("waiting for a run: start one with `pgsluice run`")
     while wait and any(requests.is_open(request) for request in asked):
         time.sleep(_LOOK_SECONDS)
 

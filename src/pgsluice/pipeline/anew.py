@@ -13,6 +13,7 @@ Which tables are left alone is in that progress: after a crash the copy goes on,
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -46,15 +47,16 @@ CLOSE_BYTES: Final = 4 << 20  # of log: what the sink's own loop may wait for
 _WAIT_SECONDS: Final = 0.05
 
 
+@dataclass(frozen=True, slots=True)
 class Beside(Renames):
     """The names of tables that are filled beside those they will replace."""
 
+    pipeline: str = ""  # others may write to the same target, from tables of the same number
+
     def version(self, version: TableVersion) -> TableVersion:
         """A table of our own schema, by the number that a table keeps for life."""
-        return replace(version, schema=OWN_SCHEMA, name=f"anew_{version.relid}")
-
-
-BESIDE: Final = Beside()
+        name = f"anew_{version.relid}_{zlib.crc32(self.pipeline.encode()):08x}"
+        return replace(version, schema=OWN_SCHEMA, name=name)
 
 
 def beside_name(sink: str) -> str:
@@ -88,6 +90,7 @@ class Owner:
     sink: Sink
     source: CopySource | None
     renames: Renames
+    beside: Renames
     pipeline: str  # the name under which the copy keeps its progress
     loop_for: Callable[[Sequence[int]], SinkLoop]
     keep: Keep
@@ -188,7 +191,9 @@ class TablesAnew:
     def put_in_place(self, consumers: Consumers) -> None:
         """Put the tables that were copied in the place of the old ones."""
         assert self._copy is not None
-        swaps = self._swaps(self._copy.copied_tables)
+        swaps = self._swaps(self._copy)
+        if not self._is_there(swaps):
+            return
         left = tuple(relid for relid in self.relids if relid not in self._copying)
         if not self._owner.keep(left, swaps, self._copying):
             return
@@ -198,6 +203,20 @@ class TablesAnew:
         self._copy, self._copying, self.until, self.relids = None, (), None, left
         if not left:
             self._close_begun()
+
+    def _is_there(self, swaps: Sequence[Swap]) -> bool:
+        """Whether the target has what was copied; else the copy begins again, and the old rows stay."""
+        sink = self._owner.sink
+        assert isinstance(sink, HoldsTables)
+        gone = [swap for swap in swaps if not sink.holds(swap.beside)]
+        for swap in gone:
+            logger.warning(
+                "the copy of a table is gone from the target, beginning again", table=swap.table.qualified
+            )
+            sink.make_beside(swap.table, swap.beside)
+        if gone:
+            self._copy, self._copying, self.until = None, (), None
+        return not gone
 
     def stop(self) -> None:
         """Let the copy finish its batch, and wait for it."""
@@ -218,7 +237,7 @@ class TablesAnew:
         if schema is not None and tables:  # a table that is new here has no rows yet
             schema.make((*schema.before, *schema.after))
         for version in versions:
-            owner.sink.make_beside(owner.renames.version(version), BESIDE.version(version))
+            owner.sink.make_beside(owner.renames.version(version), owner.beside.version(version))
         relids = (*self.relids, *(table.relation.relid for table in tables))
         if not tables or not owner.keep(relids):
             return False
@@ -238,11 +257,21 @@ class TablesAnew:
         self._copy.open()
         self._copy.start()
 
-    def _swaps(self, copied: set[int]) -> list[Swap]:
-        """The tables that were copied, in their newest version."""
-        newest = {v.relid: v for v in self._store().versions() if v.relid in copied}
-        owner = self._owner
-        return [Swap(owner.renames.version(v), BESIDE.version(v), owner.pipeline) for v in newest.values()]
+    def _swaps(self, copy: SinkLoop) -> list[Swap]:
+        """The tables that were copied, in the version that they came in last."""
+        owner, copied = self._owner, copy.copied_tables
+        versions = {relid: version for relid, version in copy.met.items() if relid in copied}
+        if copied - versions.keys():  # copied by an earlier run, and nothing came since
+            assert owner.source is not None
+            with source_errors(owner.source.url, "list the tables"), connect(owner.source.url) as conn:
+                for table in owner.source.tables(conn):
+                    relid = table.relation.relid
+                    if relid in copied - versions.keys():
+                        versions[relid] = registered(self._store(), table, conn)
+        return [
+            Swap(owner.renames.version(version), owner.beside.version(version), owner.pipeline)
+            for version in versions.values()
+        ]
 
     def _open(self) -> list[CopyRequest]:
         found = self._requests.open() if self._requests is not None else ()

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pgsluice.changelog.position import Copies, Lsn, Progress
-from pgsluice.errors import TableRewrittenError, TargetError, WrongSystemError
+from pgsluice.errors import ConfigError, TableRewrittenError, TargetError, WrongSystemError
 from pgsluice.pipeline.batch import LogBatch, LogStep
 from pgsluice.pipeline.copy_plan import CopyPlan, CopyStep, after
 from pgsluice.pipeline.copy_report import CopyReport
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pgsluice.postgres.session import Connection
     from pgsluice.schema.renames import Renames
     from pgsluice.schema.store import SchemaStore
+    from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Sink
     from pgsluice.source.snapshot.point import Point
     from pgsluice.source.snapshot.tables import CopiedTable
@@ -101,6 +102,7 @@ class TableCopy:
         self._plan = CopyPlan(source.url, store, touched)
         self._report = CopyReport(scratch, name)
         self._token: str | None = None
+        self.versions: dict[int, TableVersion] = {}  # in which tables were copied, by relid
         self._restless: dict[int, None] = {}  # tables that were rewritten while they were copied, in order
 
     def run(self, token: str | None) -> str | None:
@@ -124,6 +126,12 @@ class TableCopy:
         return None
 
     def _copy_at_a_new_point(self) -> bool:
+        if not self._takes_ranges and getattr(self._sink, "has_unfinished_ranges", False):
+            raise TargetError(
+                f"the first copy into {self._name!r} was broken off, and can only go on as it began",
+                remedy="Put on_conflict and modifiers back until it is finished; or begin anew with an empty "
+                "target",
+            )
         with hold_point(self._source.url) as point:
             before = self._progress(point)
             assert before.copies is not None
@@ -142,6 +150,7 @@ class TableCopy:
             )
             to_empty = self._to_empty(tables, before.copies)
             batches = list(self._plan.batches(tables, point, before.copies, to_empty, raw=self._takes_ranges))
+            self.versions |= {each.relid: each for batch in batches for each in batch.versions.values()}
             self._report.begin(str(point.lsn), batches)
             are_last = len(tables) == len(missing)
             with self._noting_rewritten(tables), self._schema(point, published, are_last=are_last):
@@ -221,8 +230,10 @@ class TableCopy:
     def _progress(self, point: Point) -> Progress:
         """What the sink holds, or what it will hold once its first table is copied at this point."""
         if self._token is None:
-            return Progress(point.server.system_id, point.server.timeline, point.lsn, Copies())
+            server = point.server
+            return Progress(server.system_id, server.timeline, point.lsn, Copies(), names=str(self._renames))
         progress = Progress.decode(self._token)
+        require_same_names(progress, self._renames, self._name)
         if progress.copies is None:
             progress = replace(progress, copies=Copies())
         if progress.system_id != point.server.system_id:
@@ -290,13 +301,23 @@ class TableCopy:
             lambda: self._sink.apply(batch), self._stopping, self._note_retry, only=TargetError
         ):
             return False
-        self._facts.retrying = ""
+        self._facts.go_on()
         self._token = end
         return True
 
     def _note_retry(self, exc: Exception) -> None:
-        self._facts.retrying = str(exc)
+        self._facts.try_again(exc)
         logger.warning("batch could not be copied, trying again", sink=self._name, reason=str(exc))
+
+
+def require_same_names(progress: Progress, renames: Renames, target: str) -> None:
+    """Raise when a target was filled under other names: its tables would get the changes of none."""
+    if progress.names is not None and progress.names != str(renames):
+        raise ConfigError(
+            f"target {target!r} was filled with the names {progress.names or 'of the source'}, "
+            f"now they are {str(renames) or 'those of the source'}",
+            remedy="Put schema_map and tables of the target back; or begin anew with an empty target",
+        )
 
 
 def is_missing(table: CopiedTable, copies: Copies) -> bool:

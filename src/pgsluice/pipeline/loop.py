@@ -20,10 +20,10 @@ from pgsluice.changelog.position import Lsn, Progress
 from pgsluice.changelog.reader import LogReader
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.ahead import ReadAhead
-from pgsluice.pipeline.anew import BESIDE, Owner, TablesAnew, beside_name, only
+from pgsluice.pipeline.anew import Beside, Owner, TablesAnew, beside_name, only
 from pgsluice.pipeline.arriving import ArrivingStep, EarlyStart
 from pgsluice.pipeline.batch import LogBatch, LogStep
-from pgsluice.pipeline.copy import TableCopy
+from pgsluice.pipeline.copy import TableCopy, require_same_names
 from pgsluice.pipeline.gap import require_all_since
 from pgsluice.pipeline.intake import Intake
 from pgsluice.pipeline.letters.desk import Desk
@@ -34,6 +34,7 @@ from pgsluice.pipeline.remembered import with_progress
 from pgsluice.pipeline.sequences import FollowedSequences
 from pgsluice.pipeline.session import spark_is_gone
 from pgsluice.pipeline.touched import TouchedKeys
+from pgsluice.pipeline.trouble import TroubleNote
 from pgsluice.schema.renames import Renames
 from pgsluice.schema.store import SchemaStore
 from pgsluice.sinks.base import HoldsTables, TakesSchema
@@ -77,7 +78,20 @@ class LoopFacts:
     changes: int = 0
     early: int = 0  # transactions that were applied while they came in
     retrying: str = ""  # why, while the target can't take a batch
+    note: TroubleNote | None = None  # where others see that, too
     copying: SinkReport | None = None  # how far, while tables are copied
+
+    def try_again(self, error: Exception) -> None:
+        """The target can't take a batch now."""
+        self.retrying = str(error)
+        if self.note is not None:
+            self.note.write(error, ended=False)
+
+    def go_on(self) -> None:
+        """It has taken a batch."""
+        self.retrying = ""
+        if self.note is not None:
+            self.note.clear()
 
     @property
     def state(self) -> str:
@@ -137,12 +151,15 @@ class SinkLoop(threading.Thread):
         self._copy_from = copy_from
         self._copies_first = copies_first and copy_from is not None  # else a new sink begins with the stream
         self._anew_pipeline = f"{context.pipeline}/anew"
+        self._beside = Beside(pipeline=self._anew_pipeline)
+        self.met: dict[int, TableVersion] = {}  # the version in which a table came last, by relid
         self._anew = TablesAnew(
             Owner(
                 name,
                 sink,
                 copy_from,
                 self._renames,
+                self._beside,
                 self._anew_pipeline,
                 self._loop_beside,
                 self._keep_anew,
@@ -162,7 +179,7 @@ class SinkLoop(threading.Thread):
         )
         self._sequences = _sequences(copy_from, sink, self._renames)
         self._moved_at = time.monotonic()
-        self.facts = LoopFacts()
+        self.facts = LoopFacts(note=TroubleNote(context.state_dir, name))
         self.error: BaseException | None = None
         self.is_streaming = False  # nothing is left to be copied first
         self.finished = False  # everything up to where it was to stop is applied
@@ -170,10 +187,19 @@ class SinkLoop(threading.Thread):
     def open(self) -> Lsn | None:
         """Open the sink and hold the log for it; gives where it stands, None if it is new."""
         self._token = self._sink.open(self._context)
+        try:
+            return self._take_up()
+        except BaseException:
+            self._sink.close()
+            raise
+
+    def _take_up(self) -> Lsn | None:
+        """Go on where the sink stands."""
         position = self._reader.first_lsn
         if self._token is not None:
             progress = Progress.decode(self._token)
             progress.require_system(self._reader.meta.system_id, self.sink_name)
+            require_same_names(progress, self._renames, self.sink_name)
             position, self._copies = progress.end_lsn, progress.copies
             self._anew.relids, self._replays = progress.anew, progress.replays
             if self._desk is not None:
@@ -236,6 +262,8 @@ class SinkLoop(threading.Thread):
                 self._sequences.follow(now=True)
         except BaseException as exc:  # noqa: BLE001 - raised again by the pipeline, in its own thread
             self.error = spark_is_gone(exc) or exc
+            if self.facts.note is not None:
+                self.facts.note.write(self.error, ended=True)
         finally:
             self._anew.stop()
             self._ahead.close()
@@ -266,7 +294,8 @@ class SinkLoop(threading.Thread):
         if not self._new:
             self._reader.next(self.facts.position, 1)  # raises when changes in between are gone
         token = copy.run(self._token)
-        self.facts.copying, self.facts.retrying = None, ""
+        self.facts.copying = None
+        self.met |= copy.versions
         if token is not None:
             progress = Progress.decode(token)
             self._copies = progress.copies
@@ -336,7 +365,7 @@ class SinkLoop(threading.Thread):
             wanted=lambda version: version.relid in relids,
             options=self._options,
             copy_from=only(self._copy_from, relids),
-            renames=BESIDE,
+            renames=self._beside,
         )
 
     def _move(self, progress: Progress, swaps: Sequence[Swap] = ()) -> bool:
@@ -464,6 +493,7 @@ class SinkLoop(threading.Thread):
                 if (lsn := self._copied_at(version, self._copies, after)) is not None
             )
             parts = [replace(part, copied=copied) for part in parts]
+        self.met |= {version.relid: version for version in tables.values()}
         return parts, {number: self._renames.version(version) for number, version in tables.items()}
 
     def _copied_at(self, version: TableVersion, copies: Copies, after: Lsn) -> Lsn | None:
@@ -481,11 +511,11 @@ class SinkLoop(threading.Thread):
         """Try until it works, unless the error can't get better; False when stopped meanwhile."""
         done = with_patience(attempt, self._stopping, self._note_retry)
         if done:
-            self.facts.retrying = ""
+            self.facts.go_on()
         return done
 
     def _note_retry(self, exc: Exception) -> None:
-        self.facts.retrying = str(exc)
+        self.facts.try_again(exc)
         logger.warning("batch could not be applied, trying again", sink=self.sink_name, reason=str(exc))
 
     def _applied(self, end: Lsn, token: str, changes: int) -> None:
@@ -506,7 +536,15 @@ class SinkLoop(threading.Thread):
 
     def _progress(self, end: Lsn) -> Progress:
         meta = self._reader.meta
-        return Progress(meta.system_id, meta.timeline, end, self._copies, self._anew.relids, self._replays)
+        return Progress(
+            meta.system_id,
+            meta.timeline,
+            end,
+            self._copies,
+            self._anew.relids,
+            self._replays,
+            str(self._renames),
+        )
 
 
 def _sequences(source: CopySource | None, sink: Sink, renames: Renames) -> FollowedSequences | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Lsn
@@ -19,6 +19,7 @@ from pgsluice.changelog.segment import read_meta, segments
 from pgsluice.errors import SinkBehindLogError, SluiceError
 from pgsluice.pipeline.copy_report import SinkReport, read_reports
 from pgsluice.pipeline.letters.desk import is_letters_name
+from pgsluice.pipeline.trouble import Trouble, read_troubles
 from pgsluice.source.connect import connect, identify, source_errors
 from pgsluice.source.handshake import require_log_of
 from pgsluice.source.process import listening_process
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgsluice.postgres.session import Connection
+
+
+START_ANEW: Final = (
+    "What was written since is lost: pgsluice destroy, then init, and copy again into an empty target"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,7 @@ def collect(name: str, url: str, log_dir: Path, state_dir: Path | None = None) -
         status.problems.append(_problem(exc))
     state_dir = state_dir or log_dir.parent
     status.copies = read_reports(state_dir)
+    status.problems += [_trouble(each, running=status.running) for each in read_troubles(state_dir)]
     status.resyncs = [f"{each.sink}: {each.qualified}" for each in Requests(state_dir).open()]
     try:
         _look_at_letters(status, state_dir)
@@ -154,10 +161,11 @@ def _slot_facts(slot: SlotState) -> dict[str, Any]:
 
 def _slot_problems(slot: SlotState, *, running: bool) -> list[Problem]:
     if not slot.exists:
-        return [Problem("SLUICE-SLOT-MISSING", f"slot {slot.name} does not exist", "Run pgsluice init")]
+        what = f"slot {slot.name} does not exist"
+        return [Problem("SLUICE-SLOT-MISSING", what, START_ANEW)]
     if slot.lost:
         what = f"the server has invalidated slot {slot.name}"
-        return [Problem("SLUICE-SLOT-LOST", what, "Run pgsluice destroy, then init, and copy the data again")]
+        return [Problem("SLUICE-SLOT-LOST", what, START_ANEW)]
     if slot.wal_status == "unreserved":
         what = (
             f"slot {slot.name} is about to be lost: WAL that it needs may be removed at the next checkpoint"
@@ -223,6 +231,11 @@ def _full_log(log_dir: Path) -> Problem:
         return Problem("SLUICE-LOG-FULL", what, remedy)
     what = "the change log is full, so nothing is read from the source"
     return Problem("SLUICE-LOG-FULL", what, "Mend the slowest sink below, or raise log.max_bytes")
+
+
+def _trouble(trouble: Trouble, *, running: bool) -> Problem:
+    how = "has stopped" if trouble.ended or not running else "tries again"
+    return Problem(trouble.code, f"{trouble.sink} {how}: {trouble.message}", trouble.remedy)
 
 
 def _problem(exc: SluiceError) -> Problem:

@@ -45,6 +45,11 @@ class Renames:
     def __bool__(self) -> bool:
         return bool(self.schemas or self.tables)
 
+    def __str__(self) -> str:
+        """The same text for the same names."""
+        tables = sorted((".".join(source), ".".join(target)) for source, target in self.tables.items())
+        return ", ".join(f"{source}: {target}" for source, target in [*sorted(self.schemas.items()), *tables])
+
     def table(self, name: TableName) -> TableName:
         """The name in the target."""
         return self.tables.get(name) or (self.schemas.get(name[0], name[0]), name[1])

@@ -223,6 +223,10 @@ class HoldsTables(Protocol):
         """Another sink for the same target, which works at the same time."""
         ...
 
+    def holds(self, table: TableVersion) -> bool:
+        """Whether the target has a table of that name."""
+        ...
+
     def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
         """Make an empty table like another one; what an earlier copy of that name has left goes."""
         ...

@@ -174,11 +174,15 @@ class MemorySink:
         """Another one for the same store."""
         return MemorySink(self._store)
 
+    def holds(self, table: TableVersion) -> bool:
+        """Whether there is a table of that name."""
+        return table.qualified in self._store.tables
+
     def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
-        """Forget what there was beside a table."""
+        """An empty table; what there was of that name is forgotten."""
         del table
         with self._store.changed:
-            self._store.tables.pop(beside.qualified, None)
+            self._store.tables[beside.qualified] = TableState()
 
     def forget(self, pipeline: str) -> None:
         """Remove the progress of another pipeline."""

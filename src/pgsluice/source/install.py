@@ -93,6 +93,7 @@ class Refreshed:
 
     joined: tuple[str, ...] = ()  # tables whose rows are in the stream from now on
     actions: tuple[str, ...] = ()  # all that was changed, in words
+    foreign: tuple[str, ...] = ()  # tables that only another role may put on the list
 
 
 def init(url: str, options: InitOptions | None = None, *, dry_run: bool = False) -> InitReport:
@@ -121,7 +122,7 @@ def refresh(url: str, name: str = DEFAULT_PIPELINE) -> Refreshed:
         record = read_record(conn, name)
         if record is None or not record.publication_made or record.selection.scope != "list":
             return Refreshed()
-        return _bring_up_to_date(conn, record, record.selection)[1]
+        return _bring_up_to_date(conn, record, record.selection, foreign_too=False)[1]
 
 
 def _prepare(
@@ -218,10 +219,13 @@ def _again(
 
 
 def _bring_up_to_date(
-    conn: Connection, record: PipelineRecord, selection: Selection
+    conn: Connection, record: PipelineRecord, selection: Selection, *, foreign_too: bool = True
 ) -> tuple[Plan, Refreshed]:
     now = require_publication(conn, record.publication, record.publication_oid)
-    plan = choose(read_tables(conn), selection, conn.info.server_version)
+    tables = read_tables(conn)
+    foreign = set() if foreign_too else _foreign(conn, tables, now)
+    plan = choose([table for table in tables if table not in foreign], selection, conn.info.server_version)
+    kept_out = choose(tables, selection, conn.info.server_version).entries if foreign else ()
     require_tables(plan, selection)
     changes = _set_full(conn, plan.to_full)
     write_identity_changes(conn, record.name, changes)
@@ -234,7 +238,15 @@ def _bring_up_to_date(
     words += [f"take {name} off publication {now.name}" for name in dropped]
     if not words and after.definition() != record.definition:
         words.append(f"record the present definition of publication {now.name}")
-    return plan, Refreshed(tuple(added), (*_full_words(plan), *words))
+    names = tuple(table.qualified for table in kept_out if table in foreign)
+    return plan, Refreshed(tuple(added), (*_full_words(plan), *words), names)
+
+
+def _foreign(conn: Connection, tables: Sequence[SourceTable], present: Publication) -> set[SourceTable]:
+    """Tables that are not on the list, and that this role may not put there."""
+    rows = conn.execute("SELECT rolname FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, 'USAGE')")
+    own, listed = {row[0] for row in rows}, {table.relid for table in present.tables}
+    return {table for table in tables if table.owner not in own and table.relid not in listed}
 
 
 def _set_full(conn: Connection, tables: Sequence[SourceTable]) -> list[IdentityChange]:

@@ -107,6 +107,12 @@ class PostgresSource:
         refreshed = refresh(self.url, name)
         for action in refreshed.actions:
             logger.info("publication kept up to date", change=action)
+        for table in refreshed.foreign:
+            logger.warning(
+                "a new table is not in the stream: it belongs to another role",
+                table=table,
+                remedy="Run pgsluice init as its owner or as a superuser",
+            )
         self.joined = refreshed.joined
         record = self._record(name)
         self._selection = record.selection

@@ -94,8 +94,10 @@ def _report(config: Config, letters: Sequence[Letter], *, quiet: bool) -> None:
         now = {letter.id: letter for letter in book.letters(closed=True)}
     found = [now[letter.id] for letter in letters if letter.id in now]
     again = [letter for letter in found if letter.status == "open"]
+    others = sum(letter.status == "open" for letter in now.values()) - len(again)
     if not quiet:
-        print_text(f"{len(found) - len(again)} replayed, {len(again)} still open")
+        besides = f"; {others} others are open" if others else ""
+        print_text(f"{len(found) - len(again)} replayed, {len(again)} still open{besides}")
     for letter in again:
         why = f"waits for letter {letter.waits_for}" if letter.waits_for else letter.message
         print_text(f"letter {letter.id}: {why}")

@@ -117,7 +117,12 @@ def written(value: Any, unit: Unit | None = None) -> str:
         return "{}"
     if isinstance(value, str | Path):
         return _scalar(str(value))
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """A section inside of a mapping."""
+    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, BaseModel) else str(value)
 
 
 def _setting(key: tuple[str, ...], field: FieldInfo) -> Setting:

@@ -91,6 +91,11 @@ class DuckDBSink:
         with self._transaction():
             ProgressRow(pipeline).remove(self._connection)
 
+    def holds(self, table: TableVersion) -> bool:
+        """Whether the target has a table of that name."""
+        with self._transaction():
+            return self._tables.exists(table)
+
     def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
         """Make an empty table like another one."""
         with self._transaction():

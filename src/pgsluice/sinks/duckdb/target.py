@@ -49,6 +49,10 @@ class Tables(ReadyTables[TargetTable]):
         """The table's name in SQL."""
         return quoted(self._database, version.schema, version.name)
 
+    def exists(self, version: TableVersion) -> bool:
+        """Whether there is a table of that name."""
+        return self._existing_columns(version) is not None
+
     def _make_ready(self, version: TableVersion) -> TargetTable:
         _check_columns(version)
         _check_column_names(version)

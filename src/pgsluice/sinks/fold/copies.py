@@ -15,7 +15,7 @@ import pyarrow as pa
 from pgsluice.changelog.envelope import DELETE, UPDATE
 from pgsluice.errors import RowRefusedError
 from pgsluice.sinks.fold.keys import encode, representatives
-from pgsluice.sinks.fold.result import Folded
+from pgsluice.sinks.fold.result import COPY_AGAIN, Folded
 
 if TYPE_CHECKING:
     from pgsluice.sinks.fold.cells import Cells, Numbers
@@ -26,7 +26,7 @@ def fold_copies(cells: Cells, *, truncated: bool) -> Folded:
     if cells.missing:
         raise RowRefusedError(
             f"an UPDATE of {cells.table.qualified} lacks a value that its old row should have",
-            remedy="Copy the table again",
+            remedy=COPY_AGAIN,
             table=cells.table.qualified,
         )
     came = np.flatnonzero(cells.has_new)

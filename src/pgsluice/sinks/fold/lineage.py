@@ -17,7 +17,7 @@ import pyarrow as pa
 from pgsluice.errors import RowRefusedError
 from pgsluice.sinks.fold.kernel import NONE, Ints, trace
 from pgsluice.sinks.fold.keys import encode, representatives
-from pgsluice.sinks.fold.result import Folded, Patch
+from pgsluice.sinks.fold.result import COPY_AGAIN, Folded, Patch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -50,7 +50,7 @@ def _number_keys(cells: Cells) -> tuple[pa.Table, Ints, Ints, int]:
         if index in cells.missing:
             raise RowRefusedError(
                 f"an UPDATE of {cells.table.qualified} came without its key",
-                remedy="Copy the table again",
+                remedy=COPY_AGAIN,
                 table=cells.table.qualified,
             )
     has_new, has_old = np.flatnonzero(cells.has_new), np.flatnonzero(cells.has_old)
@@ -112,6 +112,6 @@ def _patch(
 def _no_base_row(cells: Cells) -> RowRefusedError:
     return RowRefusedError(
         f"an UPDATE of {cells.table.qualified} left a large value unchanged in a row that is not there",
-        remedy="Copy the table again",
+        remedy=COPY_AGAIN,
         table=cells.table.qualified,
     )

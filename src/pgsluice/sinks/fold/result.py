@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+COPY_AGAIN: Final = "Copy the table anew: pgsluice resync, with the name that it has in the source"
+"""What to do when the target lacks a row that a change needs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import psycopg
+from psycopg import sql
 
-from pgsluice.errors import TargetFencedError, TargetUnavailableError
+from pgsluice.errors import TargetError, TargetFencedError, TargetUnavailableError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.postgres.copy_in import copy_in
 from pgsluice.sinks.postgres.connection import address, open_target, stand_aside
@@ -110,12 +111,27 @@ def _make_room_for(
     left = conn.execute(f"DELETE FROM {MARKS} WHERE pipeline = %s AND relation = %s", about[:2]).rowcount
     if part.empties or left:
         conn.execute(table.emptying, ())
+    elif conn.execute(sql.SQL("SELECT FROM {} LIMIT 1").format(table.rows), ()).rowcount:
+        raise TargetError(
+            f"the target's table {table.version.qualified} has rows that are not from this pipeline",
+            remedy="Empty it; or let pgsluice drop the tables before the first copy (clean: true), or keep "
+            "what is there (on_conflict: update, or nothing)",
+            table=table.version.qualified,
+        )
 
 
 def forget_all_marks(conn: Connection, progress: ProgressRow) -> None:
     """Remove what copies have left that were broken off and gone on with in another way."""
-    if conn.execute("SELECT FROM pg_catalog.pg_class WHERE oid = to_regclass(%s)", (MARKS,)).rowcount:
+    if has_marks(conn, progress):
         conn.execute(f"DELETE FROM {MARKS} WHERE pipeline = %s", (progress.pipeline,))
+
+
+def has_marks(conn: Connection, progress: ProgressRow) -> bool:
+    """Whether ranges were copied in batches that are not finished."""
+    if not conn.execute("SELECT FROM pg_catalog.pg_class WHERE oid = to_regclass(%s)", (MARKS,)).rowcount:
+        return False
+    where = (progress.pipeline,)
+    return bool(conn.execute(f"SELECT FROM {MARKS} WHERE pipeline = %s LIMIT 1", where).rowcount)
 
 
 def forget_marks(

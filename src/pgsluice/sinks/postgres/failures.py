@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import psycopg
@@ -69,7 +70,7 @@ def translated(error: psycopg.Error, where: str, version: TableVersion | None) -
         )
     if version is not None and isinstance(error, _MISFITS):
         return _misfit(error, version)
-    return TargetError(f"{where} refused a statement{at}: {_without_values(said)}", table=table)
+    return TargetError(f"{where} refused a statement{at}: {_words(error)}", table=table)
 
 
 def _named(error: psycopg.Error) -> str | None:
@@ -77,12 +78,19 @@ def _named(error: psycopg.Error) -> str | None:
     return f"{diag.schema_name}.{diag.table_name}" if diag.table_name else None
 
 
+def _words(error: psycopg.Error) -> str:
+    """What the server says, without values of rows; a function's own words may be nothing but values."""
+    if isinstance(error, pg.RaiseException):
+        return "an exception that a function of the target raises"
+    return _without_values(error.diag.message_primary or " ".join(str(error).split()))
+
+
 def _misfit(error: psycopg.Error, version: TableVersion) -> TargetSchemaError:
     column = error.diag.column_name or _column_of_copy(error.diag.context, version)
     what = f"the column {column!r} of {version.qualified}" if column else version.qualified
     rule = f" ({error.diag.constraint_name})" if error.diag.constraint_name else ""
     return TargetSchemaError(
-        f"the target refuses a value of {what}{rule}: {_without_values(error.diag.message_primary or '')}",
+        f"the target refuses a value of {what}{rule}: {_words(error)}",
         remedy="Make the target's table as the source's is, then start again",
         table=version.qualified,
         column=column,
@@ -100,5 +108,8 @@ def _column_of_copy(context: str | None, version: TableVersion) -> str | None:
 
 
 def _without_values(text: str) -> str:
-    """The beginning of the server's words, up to where they quote a value."""
-    return text.split('"', maxsplit=1)[0].split(":", maxsplit=1)[0].rstrip()
+    """The server's words, without what they quote and what follows a colon: that may be a value."""
+    return _QUOTED.sub("…", text.split(":", maxsplit=1)[0]).rstrip()
+
+
+_QUOTED: Final = re.compile(r'"[^"]*"?')

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from psycopg import sql
 
 from pgsluice.errors import RowRefusedError
+from pgsluice.sinks.fold.result import COPY_AGAIN
 from pgsluice.sinks.postgres.names import listed
 from pgsluice.sinks.postgres.staging import Staging, cell
 
@@ -122,7 +123,7 @@ def require_found(table: TargetTable, wanted: int, found: int) -> None:
         raise RowRefusedError(
             f"{wanted - found} rows of {table.version.qualified} have a large value that the "
             "stream did not send again, and the target lacks the rows that hold it",
-            remedy="Copy the table again",
+            remedy=COPY_AGAIN,
             table=table.version.qualified,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import psycopg
@@ -11,6 +12,7 @@ from psycopg import sql
 
 from pgsluice.errors import TargetSchemaError
 from pgsluice.sinks.postgres.names import identifier
+from pgsluice.sinks.postgres.obstacles import GRANT
 from pgsluice.sinks.postgres.older import readable
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ _THERE_ALREADY: Final = (
 )
 
 
+_ACTION: Final = re.compile(r"\bON (DELETE|UPDATE) (CASCADE|SET NULL|SET DEFAULT|RESTRICT)\b")
+_RELATIONS: Final = ("TABLE", "SEQUENCE", "VIEW", "MATERIALIZED VIEW", "INDEX")
+
 # A sequence may run downwards.
 _SET_SEQUENCE: Final = """
 SELECT pg_catalog.setval(pg_catalog.format('%%I.%%I', s.schemaname, s.sequencename)::regclass, %s)
@@ -43,9 +48,9 @@ SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.re
  WHERE n.nspname = %s AND c.relname = %s AND c.relkind = 'm' AND NOT c.relispopulated"""
 
 
-def make_objects(conn: Connection, statements: Sequence[SchemaStatement]) -> None:
+def make_objects(conn: Connection, statements: Sequence[SchemaStatement], *, aside: bool = True) -> None:
     """
-    Run the statements, each in a transaction of its own.
+    Run the statements, each in a transaction of its own; ``aside`` is whether triggers will stand aside.
 
     One that rows need stops the copy; another one (a view over tables that are not copied, a grant to a
     role that is not here) is named, and left out. So is the index of a materialized view that was left out.
@@ -53,10 +58,11 @@ def make_objects(conn: Connection, statements: Sequence[SchemaStatement]) -> Non
     conn.execute("SET check_function_bodies = off")  # a function may name what comes later
     for given in statements:
         statement = readable(given, conn.info.server_version)
-        if statement is None:
-            logger.warning(
-                "left out", kind=given.kind, name=given.name, reason="the target is too old for it"
-            )
+        reason = "the target is too old for it" if statement is None else ""
+        if not aside and _acts(given):
+            reason = f"it would do again what is done on the source, unless the role may: {GRANT}"
+        if statement is None or reason:
+            logger.warning("left out", kind=given.kind, name=given.name, reason=reason)
             continue
         try:
             with conn.transaction():
@@ -68,6 +74,8 @@ def make_objects(conn: Connection, statements: Sequence[SchemaStatement]) -> Non
         except psycopg.Error as error:
             if isinstance(error, pg.WrongObjectType) and statement.kind.endswith(" ATTACH"):
                 continue  # it is a partition already
+            if _is_there(conn, statement):  # made by hand, where the target's version needs other words
+                continue
             said = error.diag.message_primary or str(error)
             of_nothing = statement.kind == "INDEX" and isinstance(error, pg.UndefinedTable)
             if statement.carries_rows and not of_nothing:
@@ -78,6 +86,24 @@ def make_objects(conn: Connection, statements: Sequence[SchemaStatement]) -> Non
                 ) from error
             logger.warning("left out", kind=statement.kind, name=statement.name, reason=said)
     conn.execute("RESET check_function_bodies")
+
+
+def _acts(statement: SchemaStatement) -> bool:
+    """Whether it does something of its own when rows are written."""
+    if statement.kind == "FK CONSTRAINT":
+        return _ACTION.search(statement.sql) is not None
+    return statement.kind in ("TRIGGER", "RULE") and " DISABLE " not in statement.sql
+
+
+def _is_there(conn: Connection, statement: SchemaStatement) -> bool:
+    """Whether the target has a relation of that name."""
+    schema, _, name = statement.name.partition(".")
+    found = conn.execute(
+        "SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relname = %s",
+        (schema, name),
+    )
+    return statement.kind in _RELATIONS and bool(found.rowcount)
 
 
 def set_sequences(conn: Connection, values: Mapping[tuple[str, str], int]) -> None:

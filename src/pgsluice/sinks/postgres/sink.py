@@ -29,7 +29,7 @@ from pgsluice.sinks.postgres.beside import make_beside, swap
 from pgsluice.sinks.postgres.clean import clean
 from pgsluice.sinks.postgres.config import PostgresConfig
 from pgsluice.sinks.postgres.connection import address, open_target, stand_aside
-from pgsluice.sinks.postgres.direct import CopyTask, forget_all_marks, forget_marks, make_room
+from pgsluice.sinks.postgres.direct import CopyTask, forget_all_marks, forget_marks, has_marks, make_room
 from pgsluice.sinks.postgres.failures import translated
 from pgsluice.sinks.postgres.merge import Merge
 from pgsluice.sinks.postgres.progress import ProgressRow
@@ -196,7 +196,7 @@ class PostgresSink:
     def make_objects(self, statements: Sequence[SchemaStatement]) -> None:
         """Make what is not there yet."""
         with self._translating():
-            make_objects(self._conn or self._connect(), statements)
+            make_objects(self._conn or self._connect(), statements, aside=self._aside)
             self._tables.forget()
 
     def set_sequences(self, values: Mapping[tuple[str, str], int]) -> None:
@@ -217,6 +217,17 @@ class PostgresSink:
     def twin(self) -> PostgresSink:
         """Another one for the same database; its tables are made before it comes."""
         return PostgresSink(self._config.model_copy(update={"schema_copy": "leave"}))
+
+    def holds(self, table: TableVersion) -> bool:
+        """Whether the target has a table of that name."""
+        with self._transaction():
+            return self._tables.exists(table)
+
+    @property
+    def has_unfinished_ranges(self) -> bool:
+        """Whether a copy by ranges was broken off, whose rows only such a copy can tell from others."""
+        with self._transaction() as conn:
+            return has_marks(conn, self._progress)
 
     def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
         """Make an empty table like another one."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import structlog
 from psycopg import sql
 
 from pgsluice.errors import TargetError, TargetSchemaError
@@ -19,6 +20,8 @@ from pgsluice.sinks.ready import ReadyTables
 if TYPE_CHECKING:
     from pgsluice.postgres.session import Connection
     from pgsluice.schema.table import Column, TableVersion
+
+logger = structlog.get_logger(__name__)
 
 _TABLE: Final = """
 SELECT c.oid, EXISTS (
@@ -167,6 +170,12 @@ class Tables(ReadyTables[TargetTable]):
         existing = self._columns(oid)
         missing = [column for column in version.columns if column.name not in existing]
         if missing:
+            logger.warning(
+                "columns added without the source's defaults: older rows have NULL there",
+                table=version.qualified,
+                columns=[column.name for column in missing],
+                remedy="copy the table anew with: pgsluice resync",
+            )
             self._add_columns(name, missing)
             existing = self._columns(oid)
         _check_dropped(version, existing)
@@ -187,6 +196,10 @@ class Tables(ReadyTables[TargetTable]):
             finds_by_array=self._finds_by_array(oid, version),
         )
 
+    def exists(self, version: TableVersion) -> bool:
+        """Whether there is a table of that name."""
+        return self._find(version) is not None
+
     def _find(self, version: TableVersion) -> tuple[int, bool, bool, bool] | None:
         row = self._conn.execute(_TABLE, (version.schema, version.name)).fetchone()
         return None if row is None else (int(row[0]), bool(row[1]), bool(row[2]), bool(row[3]))
@@ -204,6 +217,9 @@ class Tables(ReadyTables[TargetTable]):
         key = [version.columns[index].name for index in version.merge_key]
         if key:
             parts.append(sql.SQL("PRIMARY KEY ({})").format(listed(map(identifier, key))))
+        logger.warning(
+            "the target has no such table: made, for the rows that come from now on", table=version.qualified
+        )
         self._conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(identifier(version.schema)), ())
         self._conn.execute(sql.SQL("CREATE TABLE {} ({})").format(name, listed(parts)), ())
 

@@ -18,7 +18,12 @@ import numpy as np
 import psycopg
 from psycopg import pq, sql
 
-from pgsluice.errors import SourceError, SourceUnreachableError, TableRewrittenError
+from pgsluice.errors import (
+    MissingRightError,
+    SourceError,
+    SourceUnreachableError,
+    TableRewrittenError,
+)
 from pgsluice.postgres.session import error_fields, is_encrypted, lift_limits
 from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.snapshot import kernel
@@ -37,6 +42,7 @@ _LOW_WATER_WAIT: Final = 0.02
 _SILENCE_SECONDS: Final = 600.0  # a row filter may skip much; longer than this the connection is dead
 _LOCK_TIMEOUT: Final = "30s"
 _UNDEFINED_COLUMN: Final = "42703"
+_INSUFFICIENT_PRIVILEGE: Final = "42501"
 
 
 def copy_out(part: Copyable, *, binary: bool = False) -> Iterator[Bytes]:
@@ -237,6 +243,11 @@ def _copy_error(body: bytes) -> SourceError:
     state, text = fields.get("C", ""), fields.get("M", "no reason given")
     if state == _UNDEFINED_COLUMN:
         return TableRewrittenError(f"a table was changed while it was being copied: {text}")
+    if state == _INSUFFICIENT_PRIVILEGE:
+        return MissingRightError(
+            f"the role of the source may not copy: {text}",
+            remedy="Grant it SELECT; and where policies hide rows: ALTER ROLE <role> BYPASSRLS",
+        )
     if state.startswith(("57P", "08")):
         return SourceUnreachableError(f"the server ended the copy: {text}")
     return SourceError(f"the server refused to copy: {text} (SQLSTATE {state})")
