@@ -11,13 +11,16 @@ from pgsluice import DuckDBSink, MemorySink, PostgresSink
 from pgsluice.changelog.position import Progress
 from pgsluice.pipeline import copy, touched
 from pgsluice.sinks.memory import MemoryStore
+from pgsluice.sinks.postgres import PostgresConfig
 from pgsluice.source.snapshot import ranges
+from tests.fix_pg import create_database, drop_database
 from tests.pipeline.test_copy import Traffic, cut_small, filled, pipeline
 from tests.pipeline.test_run import source_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pgsluice.embedded import EmbeddedPostgres
     from pgsluice.sinks.base import Batch
     from tests.fix_pg import Database
 
@@ -187,3 +190,39 @@ def test_under_traffic(filled: Database, tmp_path: Path, monkeypatch: pytest.Mon
         compared += len(rows)
     print(f"{compared} rows compared, {traffic.done} transactions, gone on {resumed} times")
     assert resumed >= 2
+
+
+@pytest.mark.parametrize("key", ["int", "citext"])
+def test_a_unique_value_that_has_changed_rows(
+    pg15: EmbeddedPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """From a row that is copied to one that is not; also by keys whose equality is an extension's."""
+    watched(monkeypatch)
+    source, target = create_database(pg15), create_database(pg15)
+    try:
+        for each in (source, target):
+            each.run("CREATE SCHEMA kinds", "CREATE EXTENSION citext SCHEMA kinds")
+            each.run(
+                f"CREATE TABLE item (id {'kinds.citext' if key == 'citext' else 'int'} PRIMARY KEY,"
+                " u int UNIQUE, body text)"
+            )
+        source.run(
+            "ALTER TABLE item ALTER body SET STORAGE EXTERNAL",
+            "INSERT INTO item SELECT g, g, repeat(md5(g::text), 100) FROM generate_series(1, 1500) g",
+        )
+        config = PostgresConfig.model_validate({"url": target.url, "schema_copy": "leave"})
+        with pytest.raises(RuntimeError, match="killed"):
+            pipeline(source, Broken(PostgresSink(config), 3), tmp_path).run(once=True)
+        assert 0 < target.rows("SELECT count(*) FROM item")[0][0] < 1500
+        source.run(
+            "UPDATE item SET u = -1 WHERE u = 2",
+            "UPDATE item SET u = 2 WHERE u = 1499",
+            "UPDATE item SET u = 1499 WHERE u = 3",
+        )
+        pipeline(source, PostgresSink(config), tmp_path).run(once=True)
+        wanted = source_rows(source, "item")
+        assert source_rows(target, "item") == wanted
+        print(f"compared {len(wanted)} rows")
+    finally:
+        drop_database(source)
+        drop_database(target)

@@ -21,7 +21,7 @@ from pgsluice.pipeline.batch import LogStep
 from pgsluice.schema.catalog import describe_table, describe_types
 from pgsluice.source.pgoutput.relation import relation_message, table_version
 from pgsluice.source.snapshot.ranges import Copied, CopyRange, cut
-from pgsluice.source.snapshot.touched import KeyedRows, RemovedKeys, put_right
+from pgsluice.source.snapshot.touched import KeyedRows, RemovedKeys, keyed_rows, removed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -168,15 +168,18 @@ class CopyPlan:
             touched=len(keys),
         )
         url, start = self._url, (partly.heap, partly.page)
+        numbers = map(about.part, count())
+        # First what is no longer so: another row may have a value that only one can have.
+        removed = removed_keys(version, keys, numbers)
         ranges = [
-            replace(part, resumes=True)
+            replace(part, resumes=True, about=next(numbers))
             for part in cut(table, url, point.snapshot, about, empties=False, start=start)
         ]
-        numbers = (about.part(number) for number in count(len(ranges)))
-        right = put_right(table, version, url, point.snapshot, keys, numbers)
+        keyed = keyed_rows(table, version, url, point.snapshot, keys, numbers)
         done = [_done(partly.since, version, table, part) for part in ranges]
-        planned = [Planned(part, version, after) for part, after in zip(ranges, done, strict=True)]
-        planned += [Planned(part, version, done[-1] if done else partly) for part in right]
+        planned = [Planned(part, version, partly) for part in removed]
+        planned += [Planned(part, version, after) for part, after in zip(ranges, done, strict=True)]
+        planned += [Planned(part, version, done[-1] if done else partly) for part in keyed]
         return [*planned[:-1], replace(planned[-1], partly=None)] if planned else []
 
 

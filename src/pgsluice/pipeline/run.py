@@ -243,7 +243,11 @@ class Pipeline:
         try:
             if copy.is_needed(Progress.decode(token).copies if token else None):
                 return copy.run(token) is not None
-            logger.info("nothing to copy: the target holds the tables", sink=name)
+            logger.warning(
+                "nothing was copied: the target holds these tables of an earlier copy",
+                sink=name,
+                remedy="Follow changes with pgsluice run; or begin anew with an empty target",
+            )
             return True
         finally:
             sink.close()

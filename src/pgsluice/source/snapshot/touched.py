@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from psycopg import sql
 
-from pgsluice.schema.type_names import display_name
+from pgsluice.schema.type_names import base_type, display_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from pgsluice.schema.table import TableVersion
+    from pgsluice.schema.table import PgType, TableVersion
     from pgsluice.source.snapshot.ranges import Copied
     from pgsluice.source.snapshot.tables import CopiedTable, Heap
 
@@ -56,7 +56,7 @@ class KeyedRows:
     heap: Heap
     names: tuple[str, ...]  # of the columns
     row_filter: str | None
-    key: tuple[tuple[str, str], ...]  # names and types of its columns
+    key: tuple[tuple[str, str, str], ...]  # names, types and equality of its columns
     keys: tuple[Key, ...]
     bytes: int = 0
 
@@ -65,12 +65,13 @@ class KeyedRows:
         """What COPY reads."""
         lists = [sql.Literal([key[place] for key in self.keys]) for place in range(len(self.key))]
         same = [
-            sql.SQL("heap.{} = keys.{}::{}").format(
+            sql.SQL("heap.{} {} keys.{}::{}").format(
                 sql.Identifier(name),
+                sql.SQL(equality),
                 sql.Identifier(f"k{place}"),
                 sql.SQL(kind),
             )
-            for place, (name, kind) in enumerate(self.key)
+            for place, (name, kind, equality) in enumerate(self.key)
         ]
         return sql.SQL("SELECT {} FROM ONLY {} heap JOIN unnest({}) AS keys({}) ON {}{}").format(
             sql.SQL(", ").join(sql.Identifier("heap", name) for name in self.names),
@@ -93,32 +94,39 @@ class KeyedRows:
             yield batch
 
 
-def put_right(
+def removed_keys(version: TableVersion, keys: Sequence[Key], places: Iterator[Copied]) -> list[RemovedKeys]:
+    """What removes the rows of these keys as they were; ``places`` numbers the parts."""
+    return [RemovedKeys(next(places), version.merge_key, tuple(keys))] if keys else []
+
+
+def keyed_rows(
     table: CopiedTable,
     version: TableVersion,
     url: str,
     snapshot: str,
     keys: Sequence[Key],
     places: Iterator[Copied],
-) -> list[RemovedKeys | KeyedRows]:
-    """What brings the rows of these keys to the point; ``places`` numbers the parts."""
-    if not keys:
-        return []
+) -> list[KeyedRows]:
+    """What brings the rows of these keys as they are at the point."""
     columns = [version.columns[index] for index in version.merge_key]
-    found: list[RemovedKeys | KeyedRows] = [RemovedKeys(next(places), version.merge_key, tuple(keys))]
-    for start in range(0, len(keys), _KEYS_AT_A_TIME):
-        some = tuple(keys[start : start + _KEYS_AT_A_TIME])
-        found += [
-            KeyedRows(
-                url,
-                snapshot,
-                next(places),
-                heap,
-                tuple(column.name for column in table.relation.columns),
-                table.row_filter,
-                tuple((column.name, display_name(column.type)) for column in columns),
-                some,
-            )
-            for heap in table.heaps
-        ]
-    return found
+    return [
+        KeyedRows(
+            url,
+            snapshot,
+            next(places),
+            heap,
+            tuple(column.name for column in table.relation.columns),
+            table.row_filter,
+            tuple((column.name, display_name(column.type), _equality(column.type)) for column in columns),
+            tuple(keys[start : start + _KEYS_AT_A_TIME]),
+        )
+        for start in range(0, len(keys), _KEYS_AT_A_TIME)
+        for heap in table.heaps
+    ]
+
+
+def _equality(kind: PgType) -> str:
+    """The operator, by its schema: that of an extension's type is beside the type, not on our search path."""
+    base = base_type(kind)
+    schema = base.schema if base.kind == "base" and base.schema else "pg_catalog"
+    return "OPERATOR({}.=)".format('"' + schema.replace('"', '""') + '"')
