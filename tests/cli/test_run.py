@@ -159,6 +159,6 @@ def test_a_snapshot_leaves_nothing_on_the_source(
     assert shop.rows("SELECT to_regnamespace('pgsluice') IS NULL") == [(True,)]
     capsys.readouterr()
     assert main([*command, *where, *target]) == 0
-    assert "nothing to copy" in capsys.readouterr().err
+    assert "nothing was copied" in capsys.readouterr().err
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection, pytest.raises(duckdb.CatalogException):
         connection.execute("SELECT * FROM public.secret")

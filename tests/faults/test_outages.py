@@ -136,10 +136,12 @@ def test_spark_is_killed_under_a_batch(database: Database, runners: Runners) -> 
 def _jvm_at_work(runner: Runner) -> psutil.Process | None:
     """The JVM, once it has Python workers."""
     assert runner.process is not None
-    children = psutil.Process(runner.process.pid).children()
-    jvm = next((child for child in children if child.name() == "java"), None)
-    helpers = jvm.children(recursive=True) if jvm is not None else []
-    return jvm if any(_runs(helper, "pyspark.daemon") for helper in helpers) else None
+    with contextlib.suppress(psutil.NoSuchProcess):  # what starts the JVM ends meanwhile
+        children = psutil.Process(runner.process.pid).children()
+        jvm = next((child for child in children if child.name() == "java"), None)
+        helpers = jvm.children(recursive=True) if jvm is not None else []
+        return jvm if any(_runs(helper, "pyspark.daemon") for helper in helpers) else None
+    return None
 
 
 def _runs(process: psutil.Process, module: str) -> bool:
