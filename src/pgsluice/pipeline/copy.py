@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _REWRITTEN_BACKOFF: Final = 2  # steps
+_RELATION: Final = """
+SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = %s AND c.relname = %s"""
 SMALL_BYTES: Final = 8 << 20  # up to it the driver copies alone: not worth starting Spark for
 
 
@@ -139,6 +142,7 @@ class TableCopy:
             self._renames.require_distinct(
                 (table.relation.schema, table.relation.name) for table in published
             )
+            self._note_unused_names(point.conn)
             missing = self._missing(published, before.copies)
             tables = self._next_ones(missing)
             logger.info(
@@ -157,6 +161,12 @@ class TableCopy:
                 if not self._apply_all(batches, before, point.lsn) or not are_last:
                     return False
         return self._finish(before, point.lsn, [table.relation.relid for table in tables])
+
+    def _note_unused_names(self, conn: Connection) -> None:
+        """Say which tables are to have another name and are not there: the name may be mistyped."""
+        for name in self._renames.tables:
+            if not conn.execute(_RELATION, name).rowcount:
+                logger.warning("no such table in the source", sink=self._name, table=".".join(name))
 
     def _next_ones(self, missing: Sequence[CopiedTable]) -> list[CopiedTable]:
         """The tables to copy at this point: all that are calm, or else one of the others."""
