@@ -66,7 +66,7 @@ def test_without_a_run(
     assert f"t = {SECRET}" in capsys.readouterr().out
     assert run(config, "dlq", "replay", str(first["id"])) == 1
     said = capsys.readouterr().out
-    assert said.startswith("0 replayed, 1 still open\n")
+    assert said.startswith("0 replayed, 1 still open; 1 more open\n")
     assert "luck" in said
     Postgres(target_database).mend()
     assert run(config, "dlq", "replay", str(second["id"])) == 0

@@ -96,7 +96,7 @@ def _report(config: Config, letters: Sequence[Letter], *, quiet: bool) -> None:
     again = [letter for letter in found if letter.status == "open"]
     others = sum(letter.status == "open" for letter in now.values()) - len(again)
     if not quiet:
-        besides = f"; {others} others are open" if others else ""
+        besides = f"; {others} more open" if others else ""
         print_text(f"{len(found) - len(again)} replayed, {len(again)} still open{besides}")
     for letter in again:
         why = f"waits for letter {letter.waits_for}" if letter.waits_for else letter.message
