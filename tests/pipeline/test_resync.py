@@ -392,3 +392,34 @@ def test_a_column_that_came_and_went(database: Database, target_database: Databa
     database.run("INSERT INTO item VALUES (53)")
     run()
     assert target_database.rows("SELECT * FROM item ORDER BY 1") == [(n,) for n in range(1, 54)]
+
+
+def test_a_table_that_others_refer_to_by_a_plain_role(
+    database: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """Foreign keys that can't be switched off see the old rows or the new ones, never none."""
+    database.run(
+        "CREATE TABLE parent (id int PRIMARY KEY, v text)",
+        "CREATE TABLE child (id int PRIMARY KEY, pid int NOT NULL REFERENCES parent)",
+        "INSERT INTO parent SELECT g, 'v' || g FROM generate_series(1, 200) g",
+        "INSERT INTO child SELECT g, g FROM generate_series(1, 200) g",
+    )
+    target_database.run(
+        "DROP ROLE IF EXISTS plain_writer",
+        "CREATE ROLE plain_writer LOGIN PASSWORD 'x'",
+        f'GRANT CREATE ON DATABASE "{target_database.name}" TO plain_writer',
+        "GRANT CREATE ON SCHEMA public TO plain_writer",
+    )
+    url = target_database.url_as("plain_writer", "x")
+    try:
+        for _ in range(2):
+            pipeline(database, PostgresSink(url), tmp_path).run(once=True)
+            target_database.run("UPDATE parent SET v = 'spoilt'")
+            ask(database, tmp_path, "parent")
+        pipeline(database, PostgresSink(url), tmp_path).run(once=True)
+        for table in ("parent", "child"):
+            assert source_rows(target_database, table) == source_rows(database, table)
+        found = target_database.rows("SELECT conname FROM pg_constraint WHERE contype = 'f'")
+        assert found == [("child_pid_fkey",)]
+    finally:
+        target_database.run("DROP OWNED BY plain_writer CASCADE", "DROP ROLE plain_writer")

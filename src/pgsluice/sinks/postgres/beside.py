@@ -33,11 +33,15 @@ def make_beside(conn: Connection, table: TargetTable, beside: TableVersion) -> N
 def swap(conn: Connection, table: TargetTable, beside: TargetTable) -> None:
     """Put the rows of the table beside in the place of the old ones, and drop it."""
     names = listed([column.identifier for column in table.columns])
-    conn.execute(sql.SQL("DELETE FROM {}").format(table.rows), ())
-    conn.execute(
-        sql.SQL("INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM {}").format(
-            table.name, names, names, beside.name
-        ),
-        (),
+    delete = sql.SQL("DELETE FROM {}").format(table.rows)
+    insert = sql.SQL("INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM {}").format(
+        table.name, names, names, beside.name
     )
+    if table.checked:
+        # Foreign keys are looked at when a statement is over: one that deletes first, then inserts.
+        both = sql.SQL("WITH gone AS ({} RETURNING 1) {} CROSS JOIN (SELECT count(*) FROM gone) counted")
+        conn.execute(both.format(delete, insert), ())
+    else:
+        conn.execute(delete, ())
+        conn.execute(insert, ())
     conn.execute(sql.SQL("DROP TABLE {}").format(beside.name), ())
