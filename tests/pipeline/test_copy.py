@@ -497,3 +497,51 @@ def test_a_policy_hides_no_rows_from_a_copy(database: Database, tmp_path: Path) 
     finally:
         database.run("DROP OWNED BY seer", "DROP ROLE seer")
     assert not store.tables.get("public.own")
+
+
+def test_what_would_act_again_is_not_made(
+    database: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """For a role that can't switch them off, triggers and keys that act are left out; the stream goes on."""
+    database.run(
+        "CREATE TABLE parent (id int PRIMARY KEY)",
+        "CREATE TABLE child (id int PRIMARY KEY, pid int REFERENCES parent ON DELETE CASCADE)",
+        "CREATE FUNCTION act() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+        "CREATE TRIGGER acts BEFORE INSERT ON child FOR EACH ROW EXECUTE FUNCTION act()",
+        "INSERT INTO parent VALUES (1), (2)",
+        "INSERT INTO child VALUES (1, 1), (2, 2)",
+    )
+    target_database.run(
+        "DROP ROLE IF EXISTS plain_copier",
+        "CREATE ROLE plain_copier LOGIN PASSWORD 'x'",
+        f'GRANT CREATE ON DATABASE "{target_database.name}" TO plain_copier',
+        "GRANT CREATE ON SCHEMA public TO plain_copier",
+    )
+    url = target_database.url_as("plain_copier", "x")
+    try:
+        pipeline(database, PostgresSink(url), tmp_path).run(once=True)
+        assert target_database.rows("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(0,)]
+        assert target_database.rows("SELECT count(*) FROM pg_constraint WHERE contype = 'f'") == [(0,)]
+        database.run("DELETE FROM parent WHERE id = 1", "INSERT INTO child VALUES (3, 2)")
+        pipeline(database, PostgresSink(url), tmp_path).run(once=True)
+        for table in ("parent", "child"):
+            assert source_rows(target_database, table) == source_rows(database, table)
+    finally:
+        target_database.run("DROP OWNED BY plain_copier CASCADE", "DROP ROLE plain_copier")
+
+
+def test_a_function_of_the_target_tells_no_value(
+    database: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """What it raises may be nothing but a row's values: it is not repeated."""
+    database.run("CREATE TABLE card (id int PRIMARY KEY, number text)")
+    pipeline(database, PostgresSink(target_database.url), tmp_path).run(once=True)
+    target_database.run(
+        "CREATE FUNCTION no(v text) RETURNS bool LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE 'number % is not allowed here', v; END $$",
+        "ALTER TABLE card ADD CHECK (no(number))",
+    )
+    database.run("INSERT INTO card VALUES (1, 'card4111')")
+    with pytest.raises(TargetError, match="exception that a function of the target raises") as caught:
+        pipeline(database, PostgresSink(target_database.url), tmp_path).run(once=True)
+    assert "card4111" not in str(caught.value)
