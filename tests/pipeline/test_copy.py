@@ -101,14 +101,18 @@ def test_what_was_there_and_what_comes(filled: Database, tmp_path: Path) -> None
 
 
 @pytest.mark.spark
-def test_many_ranges_by_tasks(
-    filled: Database, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("by_tasks")
+def test_many_ranges_by_tasks(filled: Database, tmp_path: Path) -> None:
     """Tables cut into many ranges and several batches, read by tasks."""
-    cut_small(monkeypatch)
     store = MemoryStore()
     pipeline(filled, MemorySink(store), tmp_path).run(once=True)
     assert compare(filled, store) > 4900
+
+
+@pytest.fixture
+def by_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ranges and batches, through tasks of a Spark that runs."""
+    cut_small(monkeypatch)
 
 
 def cut_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,11 +185,9 @@ class Interrupted(MemorySink):
 
 
 @pytest.mark.spark
-def test_broken_off_again_and_again_under_traffic(
-    filled: Database, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("by_tasks")
+def test_broken_off_again_and_again_under_traffic(filled: Database, tmp_path: Path) -> None:
     """What was copied stays, the rest is copied at new points, and in the end all is equal."""
-    cut_small(monkeypatch)
     store = MemoryStore()
     broken = 0
     with Traffic(filled) as traffic:
@@ -308,15 +310,11 @@ class InterruptedPostgres(PostgresSink):
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("by_tasks")
 def test_ranges_of_a_broken_copy_are_not_doubled(
-    filled: Database,
-    target_database: Database,
-    tmp_path: Path,
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
+    filled: Database, target_database: Database, tmp_path: Path
 ) -> None:
     """Ranges are copied in transactions of their own; what a batch without progress left is emptied."""
-    cut_small(monkeypatch)
     for after in (0, 1, 0):
         with pytest.raises(RuntimeError, match="killed"):
             pipeline(filled, InterruptedPostgres(target_database.url, after), tmp_path).run(once=True)
@@ -328,15 +326,9 @@ def test_ranges_of_a_broken_copy_are_not_doubled(
 
 
 @pytest.mark.spark
-def test_a_range_that_is_copied_twice(
-    filled: Database,
-    target_database: Database,
-    tmp_path: Path,
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("by_tasks")
+def test_a_range_that_is_copied_twice(filled: Database, target_database: Database, tmp_path: Path) -> None:
     """A target that is lost between ranges and progress: the batch is tried again, and no row comes twice."""
-    cut_small(monkeypatch)
     failed = []
 
     class LosesOnce(PostgresSink):
@@ -376,15 +368,11 @@ def test_ranges_that_a_crash_has_taken_back(
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("by_tasks")
 def test_a_table_that_is_rewritten_while_tasks_copy_it(
-    filled: Database,
-    target_database: Database,
-    tmp_path: Path,
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
+    filled: Database, target_database: Database, tmp_path: Path
 ) -> None:
     """Tasks that write rows to the target themselves find it out in the middle of their COPY."""
-    cut_small(monkeypatch)
     rewritten = []
 
     class RewrittenUnder(PostgresSink):
@@ -447,15 +435,11 @@ def test_into_a_table_that_has_rows(filled: Database, target_database: Database,
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("by_tasks")
 def test_a_broken_copy_goes_on_as_it_began(
-    filled: Database,
-    target_database: Database,
-    tmp_path: Path,
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
+    filled: Database, target_database: Database, tmp_path: Path
 ) -> None:
     """Another way of copying could not tell the rows of ranges from others: it is refused until the end."""
-    cut_small(monkeypatch)
     with pytest.raises(RuntimeError, match="killed"):
         pipeline(filled, InterruptedPostgres(target_database.url, 0), tmp_path).run(once=True)
     other = PostgresConfig.model_validate({"url": target_database.url, "on_conflict": "update"})

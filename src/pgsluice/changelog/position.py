@@ -141,6 +141,15 @@ class Progress:
                 remedy="Use another target, or empty this one and copy the data again",
             )
 
+    def require_names(self, names: str, target: str) -> None:
+        """Raise when a target was filled under other names: its tables would get the changes of none."""
+        if self.names is not None and self.names != names:
+            raise ConfigError(
+                f"target {target!r} was filled with the names {self.names or 'of the source'}, "
+                f"now they are {names or 'those of the source'}",
+                remedy="Put schema_map and tables of the target back; or begin anew with an empty target",
+            )
+
     @classmethod
     def decode(cls, token: str) -> Progress:
         """Read a token back."""

@@ -105,6 +105,14 @@ def write_durably(path: Path, content: bytes) -> None:
     sync_directory(path.parent)
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Replace a small file, of which readers see the old one or the new one; a power cut may empty it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.rename(path)
+
+
 def sync_directory(directory: Path) -> None:
     """Make names that were added to or removed from a directory durable."""
     handle = os.open(directory, os.O_RDONLY)

@@ -90,10 +90,14 @@ class Owner:
     sink: Sink
     source: CopySource | None
     renames: Renames
-    beside: Renames
     pipeline: str  # the name under which the copy keeps its progress
     loop_for: Callable[[Sequence[int]], SinkLoop]
     keep: Keep
+
+    @property
+    def beside(self) -> Beside:
+        """The names of the tables that are copied."""
+        return Beside(pipeline=self.pipeline)
 
 
 class TablesAnew:
@@ -261,13 +265,11 @@ class TablesAnew:
         """The tables that were copied, in the version that they came in last."""
         owner, copied = self._owner, copy.copied_tables
         versions = {relid: version for relid, version in copy.met.items() if relid in copied}
-        if copied - versions.keys():  # copied by an earlier run, and nothing came since
+        if earlier := copied - versions.keys():  # copied by an earlier run, and nothing came since
             assert owner.source is not None
             with source_errors(owner.source.url, "list the tables"), connect(owner.source.url) as conn:
-                for table in owner.source.tables(conn):
-                    relid = table.relation.relid
-                    if relid in copied - versions.keys():
-                        versions[relid] = registered(self._store(), table, conn)
+                for table in only(owner.source, tuple(earlier)).tables(conn):
+                    versions[table.relation.relid] = registered(self._store(), table, conn)
         return [
             Swap(owner.renames.version(version), owner.beside.version(version), owner.pipeline)
             for version in versions.values()

@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pgsluice.changelog.position import Copies, Lsn, Progress
-from pgsluice.errors import ConfigError, TableRewrittenError, TargetError, WrongSystemError
+from pgsluice.errors import TableRewrittenError, TargetError, WrongSystemError
 from pgsluice.pipeline.batch import LogBatch, LogStep
 from pgsluice.pipeline.copy_plan import CopyPlan, CopyStep, after
 from pgsluice.pipeline.copy_report import CopyReport
 from pgsluice.pipeline.policy import after_error, with_patience
 from pgsluice.pipeline.schema_copy import read_schema
 from pgsluice.pipeline.session import error_of_job
+from pgsluice.postgres.session import has_relation
 from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.snapshot.point import hold_point
 from pgsluice.source.snapshot.tables import rewritten_tables
@@ -58,9 +59,6 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _REWRITTEN_BACKOFF: Final = 2  # steps
-_RELATION: Final = """
-SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
- WHERE n.nspname = %s AND c.relname = %s"""
 SMALL_BYTES: Final = 8 << 20  # up to it the driver copies alone: not worth starting Spark for
 
 
@@ -165,7 +163,7 @@ class TableCopy:
     def _note_unused_names(self, conn: Connection) -> None:
         """Say which tables are to have another name and are not there: the name may be mistyped."""
         for name in self._renames.tables:
-            if not conn.execute(_RELATION, name).rowcount:
+            if not has_relation(conn, *name):
                 logger.warning("no such table in the source", sink=self._name, table=".".join(name))
 
     def _next_ones(self, missing: Sequence[CopiedTable]) -> list[CopiedTable]:
@@ -243,7 +241,7 @@ class TableCopy:
             server = point.server
             return Progress(server.system_id, server.timeline, point.lsn, Copies(), names=str(self._renames))
         progress = Progress.decode(self._token)
-        require_same_names(progress, self._renames, self._name)
+        progress.require_names(str(self._renames), self._name)
         if progress.copies is None:
             progress = replace(progress, copies=Copies())
         if progress.system_id != point.server.system_id:
@@ -318,16 +316,6 @@ class TableCopy:
     def _note_retry(self, exc: Exception) -> None:
         self._facts.try_again(exc)
         logger.warning("batch could not be copied, trying again", sink=self._name, reason=str(exc))
-
-
-def require_same_names(progress: Progress, renames: Renames, target: str) -> None:
-    """Raise when a target was filled under other names: its tables would get the changes of none."""
-    if progress.names is not None and progress.names != str(renames):
-        raise ConfigError(
-            f"target {target!r} was filled with the names {progress.names or 'of the source'}, "
-            f"now they are {str(renames) or 'those of the source'}",
-            remedy="Put schema_map and tables of the target back; or begin anew with an empty target",
-        )
 
 
 def is_missing(table: CopiedTable, copies: Copies) -> bool:

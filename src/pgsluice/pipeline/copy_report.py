@@ -11,6 +11,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from pgsluice.changelog.segment import write_whole
 from pgsluice.source.snapshot.ranges import CopyRange
 
 if TYPE_CHECKING:
@@ -109,10 +110,7 @@ class CopyReport:
     def _write(self) -> None:
         self.facts.seconds = time.monotonic() - self._began
         self.facts.updated = time.time()
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        fresh = self._path.with_suffix(".new")
-        fresh.write_text(json.dumps(asdict(self.facts)), encoding="utf-8")
-        fresh.rename(self._path)
+        write_whole(self._path, json.dumps(asdict(self.facts)))
 
 
 def read_reports(state_dir: Path) -> list[SinkReport]:

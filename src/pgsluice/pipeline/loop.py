@@ -23,7 +23,7 @@ from pgsluice.pipeline.ahead import ReadAhead
 from pgsluice.pipeline.anew import Beside, Owner, TablesAnew, beside_name, only
 from pgsluice.pipeline.arriving import ArrivingStep, EarlyStart
 from pgsluice.pipeline.batch import LogBatch, LogStep
-from pgsluice.pipeline.copy import TableCopy, require_same_names
+from pgsluice.pipeline.copy import TableCopy
 from pgsluice.pipeline.gap import require_all_since
 from pgsluice.pipeline.intake import Intake
 from pgsluice.pipeline.letters.desk import Desk
@@ -151,7 +151,6 @@ class SinkLoop(threading.Thread):
         self._copy_from = copy_from
         self._copies_first = copies_first and copy_from is not None  # else a new sink begins with the stream
         self._anew_pipeline = f"{context.pipeline}/anew"
-        self._beside = Beside(pipeline=self._anew_pipeline)
         self.met: dict[int, TableVersion] = {}  # the version in which a table came last, by relid
         self._anew = TablesAnew(
             Owner(
@@ -159,7 +158,6 @@ class SinkLoop(threading.Thread):
                 sink,
                 copy_from,
                 self._renames,
-                self._beside,
                 self._anew_pipeline,
                 self._loop_beside,
                 self._keep_anew,
@@ -199,7 +197,7 @@ class SinkLoop(threading.Thread):
         if self._token is not None:
             progress = Progress.decode(self._token)
             progress.require_system(self._reader.meta.system_id, self.sink_name)
-            require_same_names(progress, self._renames, self.sink_name)
+            progress.require_names(str(self._renames), self.sink_name)
             position, self._copies = progress.end_lsn, progress.copies
             self._anew.relids, self._replays = progress.anew, progress.replays
             if self._desk is not None:
@@ -365,7 +363,7 @@ class SinkLoop(threading.Thread):
             wanted=lambda version: version.relid in relids,
             options=self._options,
             copy_from=only(self._copy_from, relids),
-            renames=self._beside,
+            renames=Beside(pipeline=self._anew_pipeline),
         )
 
     def _move(self, progress: Progress, swaps: Sequence[Swap] = ()) -> bool:

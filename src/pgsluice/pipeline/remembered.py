@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from pgsluice.changelog.segment import write_whole
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -42,10 +44,7 @@ class Remembered:
     def apply(self, batch: Batch) -> None:
         """Write, then remember."""
         self._sink.apply(batch)
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = self._path.with_suffix(".new")
-        fresh.write_text(batch.end, encoding="utf-8")  # not synced: an older one means more lines again
-        fresh.rename(self._path)
+        write_whole(self._path, batch.end)  # not synced: an older one means more lines again
 
     def close(self) -> None:
         """Close the sink."""

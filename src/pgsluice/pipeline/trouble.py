@@ -13,6 +13,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
+from pgsluice.changelog.segment import write_whole
 from pgsluice.errors import SluiceError
 
 if TYPE_CHECKING:
@@ -48,10 +49,7 @@ class TroubleNote:
                 self._sink, error.code, error.message, error.remedy, ended=ended, at=time.time()
             )
             with contextlib.suppress(OSError):
-                self._path.parent.mkdir(mode=0o700, exist_ok=True)
-                fresh = self._path.with_suffix(".new")
-                fresh.write_text(json.dumps(asdict(trouble)), encoding="utf-8")
-                fresh.rename(self._path)
+                write_whole(self._path, json.dumps(asdict(trouble)))
                 self._noted = True
 
     def clear(self) -> None:

@@ -147,6 +147,16 @@ def error_fields(body: bytes) -> dict[str, str]:
     return {chr(part[0]): part[1:].decode("utf-8", "replace") for part in parts if part}
 
 
+def has_relation(conn: psycopg.Connection[Any], schema: str, name: str) -> bool:
+    """Whether the database has a table, view, sequence or index of that name."""
+    found = conn.execute(
+        "SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relname = %s",
+        (schema, name),
+    )
+    return found.rowcount > 0
+
+
 def lift_limits(conn: psycopg.Connection[Any]) -> None:
     """
     Switch off what role or database have set to end the sessions of applications: ours are long.

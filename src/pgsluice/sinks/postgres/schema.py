@@ -11,6 +11,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from pgsluice.errors import TargetSchemaError
+from pgsluice.postgres.session import has_relation
 from pgsluice.sinks.postgres.names import identifier
 from pgsluice.sinks.postgres.obstacles import GRANT
 from pgsluice.sinks.postgres.older import readable
@@ -98,12 +99,7 @@ def _acts(statement: SchemaStatement) -> bool:
 def _is_there(conn: Connection, statement: SchemaStatement) -> bool:
     """Whether the target has a relation of that name."""
     schema, _, name = statement.name.partition(".")
-    found = conn.execute(
-        "SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = %s AND c.relname = %s",
-        (schema, name),
-    )
-    return statement.kind in _RELATIONS and bool(found.rowcount)
+    return statement.kind in _RELATIONS and has_relation(conn, schema, name)
 
 
 def set_sequences(conn: Connection, values: Mapping[tuple[str, str], int]) -> None:

@@ -65,7 +65,7 @@ class BinaryRows:
             case "jsonb":
                 return self._bytes(number, shape, skipped=1), None, None  # the version of its format
             case "uuid":
-                return self._uuids(number), None, None
+                return self._uuids(number, shape), None, None
             case "bool":
                 return self._bools(number, shape), None, None
             case "number":
@@ -98,24 +98,19 @@ class BinaryRows:
         return pa.Array.from_buffers(pa.bool_(), self.rows, [valid, bits], nulls)
 
     def _bytes(self, column: int, shape: Shape, *, skipped: int = 0) -> pa.Array:
-        out = np.empty(self._totals[column], np.uint8)
+        return self._varying(column, shape, self._totals[column], fields.fill_bytes, skipped)
+
+    def _uuids(self, column: int, shape: Shape) -> pa.Array:
+        return self._varying(column, shape, self.rows * _UUID_CHARACTERS, fields.fill_uuids)
+
+    def _varying(self, column: int, shape: Shape, size: int, fill: Callable[..., int], *how: int) -> pa.Array:
+        """A column whose values have lengths of their own, ``size`` bytes at most."""
+        out = np.empty(size, np.uint8)
         to = np.zeros(self.rows + 1, np.int32)
         there = np.ones(self.rows, np.uint8)
-        nulls = fields.fill_bytes(
-            self._data, self._starts, self._sizes, column, self._columns, skipped, there, to, out
-        )
+        nulls = fill(self._data, self._starts, self._sizes, column, self._columns, *how, there, to, out)
         buffers = [self._valid(there, nulls), pa.py_buffer(to), pa.py_buffer(out)]
         return pa.Array.from_buffers(arrow_type(shape), self.rows, buffers, nulls)
-
-    def _uuids(self, column: int) -> pa.Array:
-        out = np.empty(self.rows * _UUID_CHARACTERS, np.uint8)
-        to = np.zeros(self.rows + 1, np.int32)
-        there = np.ones(self.rows, np.uint8)
-        nulls = fields.fill_uuids(
-            self._data, self._starts, self._sizes, column, self._columns, there, to, out
-        )
-        buffers = [self._valid(there, nulls), pa.py_buffer(to), pa.py_buffer(out)]
-        return pa.Array.from_buffers(pa.string(), self.rows, buffers, nulls)
 
     def _days(self, column: int, shape: Shape, special: SpecialValues) -> TypedColumn:
         return self._counted(column, shape, special, DATE_BOUNDS, _EPOCH_DAYS, date_text)
