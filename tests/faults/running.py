@@ -119,6 +119,10 @@ class Runner:
             assert self.process is None or self.process.poll() is None, f"the run ended:\n{self.tail()}"
             time.sleep(0.05)
 
+    def position_of(self, sink: str) -> Lsn:
+        """How far one target is."""
+        return next(consumer.lsn for consumer in Consumers(self.log).all() if consumer.name == sink)
+
     def _position(self) -> str:
         """Of the slowest target."""
         found = Consumers(self.log).all()

@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal
@@ -16,6 +17,7 @@ import psycopg
 import pytest
 
 from pgsluice.changelog.reader import LogReader
+from pgsluice.embedded.shop import TABLES
 from tests.faults.running import BUSY, Runner, Traffic
 
 if TYPE_CHECKING:
@@ -248,3 +250,36 @@ def test_a_recreated_slot_is_a_named_gap(database: Database, runners: Runners) -
     failed = runner.command("run", "--once")
     assert failed.returncode == 5, failed.stderr
     assert "SLUICE-SLOT-RECREATED" in failed.stderr
+
+
+def test_a_target_that_is_away_when_a_run_starts(
+    database: Database, own_server: EmbeddedPostgres, runners: Runners, tmp_path: Path
+) -> None:
+    """Another target goes on, the log holds what the one that is away misses, and status says why."""
+    runner = runners(
+        database.url,
+        targets=f"targets: [{{postgres: {{url: '{own_server.url}'}}}}, "
+        f"{{duckdb: {{path: {tmp_path}/shop.duckdb}}}}]",
+    )
+    with Traffic(database.url, random.randrange(10**6)):
+        first = runner.command("run", "--once")
+        assert first.returncode == 0, first.stderr
+        own_server.stop()
+        refused = runner.command("run", "--once")  # it can't do what it was asked for
+        assert (refused.returncode, "SLUICE-TARGET-UNAVAILABLE" in refused.stderr) == (4, True)
+        before = runner.position_of("duckdb")
+        runner.start()
+        deadline = time.monotonic() + 60
+        while "trying again" not in runner.tail() or runner.position_of("duckdb") <= before:
+            assert time.monotonic() < deadline, runner.tail()
+            time.sleep(0.1)
+        assert "SLUICE-TARGET-UNAVAILABLE" in runner.command("status").stdout
+        own_server.start()
+        runner.wait_for_changes()
+    assert runner.stop() == 0
+    assert runner.compare() > 200
+    with psycopg.connect(own_server.url) as target:
+        for table in TABLES:
+            rows = Counter(target.execute(f'SELECT "{table}"::text FROM "{table}"').fetchall())
+            with psycopg.connect(database.url) as source:
+                assert rows == Counter(source.execute(f'SELECT "{table}"::text FROM "{table}"').fetchall())

@@ -201,6 +201,7 @@ def test_every_problem_at_once(write) -> None:
         ("log: {zzz: 1}", "log.zzz: unknown key, known here: path, max_bytes, retention, confirm"),
         ("modifiers: {transformations: {}}", "modifiers.transformations: unknown key, known here: filter"),
         ("log: 5", "log: should be a section with keys"),
+        ("targets: {a: {stdout: }}", "targets: should be a list"),
     ],
 )
 def test_unknown_keys(write, yaml: str, problem: str) -> None:

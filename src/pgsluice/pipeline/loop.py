@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from pgsluice.changelog.plan import LogRange, LogSlice
     from pgsluice.changelog.position import Copies
+    from pgsluice.errors import TargetError
     from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.config.targets import OnError
     from pgsluice.pipeline.copy import CopySource
@@ -168,6 +169,7 @@ class SinkLoop(threading.Thread):
         self._copies: Copies | None = None
         self._copied_names: dict[int, str] = {}  # of the tables that are copied, by relid
         self._new = True  # no progress
+        self._is_open = False
         takes_chunks = getattr(sink, "takes_chunks", False)
         self._ahead = ReadAhead(options.queue_bytes if takes_chunks else 0)
         self._intake = Intake(self._reader, options, chain, spark, takes_chunks=takes_chunks)
@@ -186,10 +188,20 @@ class SinkLoop(threading.Thread):
         """Open the sink and hold the log for it; gives where it stands, None if it is new."""
         self._token = self._sink.open(self._context)
         try:
-            return self._take_up()
+            position = self._take_up()
         except BaseException:
             self._sink.close()
             raise
+        self._is_open = True
+        return position
+
+    def open_later(self, reason: TargetError) -> None:
+        """The target is away: the loop opens it when it comes back, and the log takes the stream so long."""
+        self._note_retry(reason)
+
+    def _open_at_last(self) -> None:
+        position = self.open()
+        logger.info("sink opened", sink=self.sink_name, position=str(position or "new"))
 
     def _take_up(self) -> Lsn | None:
         """Go on where the sink stands."""
@@ -237,6 +249,8 @@ class SinkLoop(threading.Thread):
         store = self._store = SchemaStore(self._log / "schema.db")
         relations = Relations(store, catalog=self._catalog, wanted=self._takes)
         try:
+            if not self._is_open and not self._with_patience(self._open_at_last):
+                return  # stopped before the target came back
             self._copy(store)
             self.is_streaming = True
             self._overtake_letters(self._anew.relids)
@@ -265,7 +279,8 @@ class SinkLoop(threading.Thread):
         finally:
             self._anew.stop()
             self._ahead.close()
-            self._sink.close()
+            if self._is_open:
+                self._sink.close()
             if self._desk is not None:
                 self._desk.book.close()
             store.close()

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import structlog
 
+from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Progress
-from pgsluice.errors import ConfigError, SourceError
+from pgsluice.errors import ConfigError, SourceError, TargetError, TargetUnavailableError
 from pgsluice.modifiers.chain import Chain
 from pgsluice.observability.logs import configure_for_library
 from pgsluice.pipeline.batch import remove_leftovers
@@ -130,7 +131,7 @@ class Pipeline:
         try:
             listener.wait_until_streaming(_START_SECONDS)
             remove_leftovers(self.state_dir)  # the log's lock is ours now, so no other run is alive
-            self._open_sinks(record)
+            self._open_sinks(record, once=once)
             if once:
                 self.finish_at(self._source.current_lsn())
             for loop in self.loops.values():
@@ -159,7 +160,7 @@ class Pipeline:
         for loop in self.loops.values():
             loop.stop_at(lsn)
 
-    def _open_sinks(self, record: PipelineRecord) -> None:
+    def _open_sinks(self, record: PipelineRecord, *, once: bool) -> None:
         for name, sink in self._sinks.items():
             loop = SinkLoop(
                 name,
@@ -179,10 +180,20 @@ class Pipeline:
                 renames=self._renames_of(name),
             )
             self.loops[name] = loop
-            held = loop.open()
+            try:
+                held = loop.open()
+            except TargetError as exc:
+                if once or not exc.transient or not self._has_run(name):
+                    raise
+                loop.open_later(exc)
+                continue
             logger.info("sink opened", sink=name, position=str(held or "new"))
             if held is None and self._mode == "replication":
                 loop.require_log_since(record.slot_lsn)
+
+    def _has_run(self, sink: str) -> bool:
+        """Whether the log is held for a sink since an earlier run."""
+        return any(consumer.name == sink for consumer in Consumers(self.log_dir).all())
 
     def _copy_from(self, record: PipelineRecord) -> CopySource:
         return CopySource(
@@ -197,7 +208,12 @@ class Pipeline:
         database = getattr(sink, "database", None)
         if database is None or self._renames_of(name):
             return
-        found = database()
+        try:
+            found = database()
+        except TargetUnavailableError:  # the source answers, or the run ends there
+            if not self._has_run(name):
+                raise
+            return
         if found is not None and found == self._source.database():
             raise ConfigError(
                 f"target {name!r} is the source itself: database {found[1]} of system {found[0]}",

@@ -83,6 +83,8 @@ def _words(item: dict[str, Any], model: type[BaseModel]) -> str:
             return f"should be {item['ctx']['expected']}"
         case "model_type" | "dict_type" | "model_attributes_type":
             return "should be a section with keys"
+        case "tuple_type" | "list_type":
+            return "should be a list"
         case _:
             message = str(item["msg"])
             return message.removeprefix("Input ").removeprefix("String ").removeprefix("Value ")
