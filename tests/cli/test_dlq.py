@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.fix_pg import Database
 
 SECRET = "canary-4711"
+MAP = "schema_map: {public: elsewhere}"
 
 
 @pytest.fixture
@@ -129,7 +130,7 @@ def test_while_a_run_is_active(
 def test_letters_that_are_none(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unknown numbers are an error, discarding asks, and ``targets forget`` leaves no letter behind."""
+    """Unknown numbers are an error, discarding asks, and ``targets forget`` is refused while one is open."""
     assert run(config, "run", "--once") == 0
     first, second = letters(tmp_path)
     assert run(config, "dlq", "replay", "99") == 2
@@ -141,8 +142,11 @@ def test_letters_that_are_none(
     assert letters(tmp_path) == [second]
     with closing(LetterBook(tmp_path / "state")) as book:
         assert [letter.status for letter in book.letters(closed=True)] == ["discarded", "open"]
+    assert run(config, "targets", "forget", "postgres") == 2
+    assert "has 1 open dead letters: rows that it does not have" in capsys.readouterr().err
+    assert letters(tmp_path) == [second]
+    assert run(config, "dlq", "discard", str(second.id), "--yes") == 0
     assert run(config, "targets", "forget", "postgres") == 0
-    assert letters(tmp_path) == []
     assert Consumers(tmp_path / "state" / "log").all() == []
 
 
@@ -158,3 +162,25 @@ def test_destroy_takes_letters_along(
     assert (state / "state.db").exists()
     assert run(config, "destroy") == 0
     assert not state.exists()
+
+
+def test_another_configuration_than_the_runs(
+    config: Path, database: Database, target_database: Database, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Under it a letter is another table's, or nobody's: it is not closed as if it were applied."""
+    assert run(config, "run", "--once") == 0
+    Postgres(target_database).mend()
+    rightly = config.read_text()
+    config.write_text(f"{rightly}modifiers: {{filter: {{exclude_tables: [public.item]}}}}\n")
+    assert run(config, "dlq", "replay", "--all") == 1
+    assert "Replay with the schema_map, the tables and the filter" in capsys.readouterr().out
+    config.write_text(
+        rightly.replace(f"url: '{target_database.url}'", f"url: '{target_database.url}', {MAP}")
+    )
+    assert run(config, "dlq", "replay", "--all") == 2
+    assert "was filled with the names of the source" in capsys.readouterr().err
+    assert len(letters(tmp_path)) == 2
+    config.write_text(rightly)
+    assert run(config, "dlq", "replay", "--all") == 0
+    assert source_rows(target_database, "item") == source_rows(database, "item")

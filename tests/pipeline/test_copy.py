@@ -514,15 +514,16 @@ def test_what_would_act_again_is_not_made(
         target_database.run("DROP OWNED BY plain_copier CASCADE", "DROP ROLE plain_copier")
 
 
+@pytest.mark.parametrize("code", ["P0001", "22000", "23505", "23514", "42501"])
 def test_a_function_of_the_target_tells_no_value(
-    database: Database, target_database: Database, tmp_path: Path
+    database: Database, target_database: Database, tmp_path: Path, code: str
 ) -> None:
     """What it raises may be nothing but a row's values: it is not repeated."""
     database.run("CREATE TABLE card (id int PRIMARY KEY, number text)")
     pipeline(database, PostgresSink(target_database.url), tmp_path).run(once=True)
     target_database.run(
         "CREATE FUNCTION no(v text) RETURNS bool LANGUAGE plpgsql AS"
-        " $$ BEGIN RAISE 'number % is not allowed here', v; END $$",
+        f" $$ BEGIN RAISE 'number % is not allowed here', v USING ERRCODE = '{code}'; END $$",
         "ALTER TABLE card ADD CHECK (no(number))",
     )
     database.run("INSERT INTO card VALUES (1, 'card4111')")

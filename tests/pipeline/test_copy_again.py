@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgsluice import MemorySink, Pipeline, PostgresSink, PostgresSource
-from pgsluice.errors import PublicationChangedError
+from pgsluice.errors import PublicationChangedError, TargetError
 from pgsluice.pipeline import copy_plan
 from pgsluice.sinks.memory import MemoryStore
 from pgsluice.sinks.postgres import PostgresConfig
@@ -16,6 +16,7 @@ from tests.pipeline.test_copy import Interrupted, InterruptedPostgres, cut_small
 from tests.pipeline.test_run import source_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -167,3 +168,57 @@ def test_a_table_that_left_a_publication_of_the_users_and_is_back(database: Data
     PostgresSource(database.url, publication="mine").init("main")
     run()
     assert sorted(store.tables["public.t"].rows) == [("2", "b"), ("3", "c")]
+
+
+def test_a_table_that_the_filter_left_out_for_a_while(database: Database, tmp_path: Path) -> None:
+    """Its changes of that time are nowhere: when it comes back it is copied again."""
+    database.run(
+        "CREATE TABLE t (id int PRIMARY KEY, v text)",
+        "CREATE TABLE other (id int PRIMARY KEY)",
+        "INSERT INTO t SELECT g, 'a' FROM generate_series(1, 10) g",
+    )
+    store = MemoryStore()
+
+    def run(wanted: Callable[[str, str], bool] | None = None) -> None:
+        source = PostgresSource(database.url, init=True)
+        Pipeline(source, MemorySink(store), state_dir=tmp_path / "state", wanted=wanted).run(once=True)
+
+    run()
+    for changes in (
+        ["INSERT INTO t VALUES (11, 'b')", "UPDATE t SET v = 'c' WHERE id = 1", "DELETE FROM t WHERE id = 2"],
+        ["INSERT INTO other VALUES (1)"],  # a second start without it forgets nothing
+    ):
+        database.run(*changes)
+        run(lambda _schema, name: name != "t")
+    assert len(store.tables["public.t"].rows) == 10
+    run()
+    assert sorted(store.tables["public.t"].rows) == sorted(
+        (str(id_), v) for id_, v in database.rows("SELECT * FROM t")
+    )
+    run()  # and that is that: nothing is left to be copied
+    assert sorted(store.tables["public.other"].rows) == [("1",)]
+
+
+def test_a_copy_that_would_remove_rows_of_others(
+    database: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """Where others may write too, a table that has to be copied from its beginning is not emptied by itself."""
+    for each in (database, target_database):
+        each.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    database.run("INSERT INTO t VALUES (1, 'a')")
+    target_database.run("INSERT INTO t VALUES (-1, 'of others')")
+    options = {"url": target_database.url, "on_conflict": "update"}
+
+    def run(wanted: Callable[[str, str], bool] | None = None) -> None:
+        sink = PostgresSink(PostgresConfig.model_validate(options))
+        source = PostgresSource(database.url, init=True)
+        Pipeline(source, sink, state_dir=tmp_path / "state", wanted=wanted).run(once=True)
+
+    run()
+    run(lambda _schema, name: name != "t")
+    with pytest.raises(TargetError, match="rows of others may be among those"):
+        run()
+    assert target_database.rows("SELECT id FROM t ORDER BY id") == [(-1,), (1,)]
+    target_database.run("TRUNCATE t")
+    run()
+    assert target_database.rows("SELECT id FROM t ORDER BY id") == [(1,)]

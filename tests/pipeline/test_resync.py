@@ -11,23 +11,26 @@ import pytest
 
 from pgsluice import DuckDBSink, MemorySink, Pipeline, PostgresSink, PostgresSource
 from pgsluice.changelog.consumers import Consumers
-from pgsluice.errors import ConfigError
+from pgsluice.errors import ConfigError, TargetError, WrongSystemError
 from pgsluice.pipeline import copy
 from pgsluice.pipeline.loop import SinkLoop
 from pgsluice.pipeline.resync import ask_for_copy
 from pgsluice.schema.renames import Renames
 from pgsluice.sinks.memory import MemoryStore
+from pgsluice.sinks.postgres.config import PostgresConfig
 from pgsluice.source.install import InitOptions, init
 from pgsluice.source.selection import Selection
 from pgsluice.state.requests import Requests
+from tests.fix_pg import create_database, drop_database
 from tests.pipeline.test_copy import Traffic, compare, cut_small, filled, pipeline
 from tests.pipeline.test_run import source_rows
 from tests.source.listening import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from pgsluice.embedded import EmbeddedPostgres
     from pgsluice.sinks.base import Batch
     from tests.fix_pg import Database
 
@@ -423,3 +426,125 @@ def test_a_table_that_others_refer_to_by_a_plain_role(
         assert found == [("child_pid_fkey",)]
     finally:
         target_database.run("DROP OWNED BY plain_writer CASCADE", "DROP ROLE plain_writer")
+
+
+@pytest.fixture
+def plain_url(target_database: Database) -> Iterator[str]:
+    """Connects to the target as a role that can't switch foreign keys off."""
+    name = f"plain_{target_database.name}"
+    target_database.run(
+        f"CREATE ROLE {name} LOGIN PASSWORD 'x'",
+        f'GRANT CREATE ON DATABASE "{target_database.name}" TO {name}',
+        f"GRANT CREATE ON SCHEMA public TO {name}",
+    )
+    yield target_database.url_as(name, "x")
+    target_database.run(f"DROP OWNED BY {name} CASCADE", f"DROP ROLE {name}")
+
+
+@pytest.mark.parametrize("asked", [["parent"], ["child"], ["parent", "child"]])
+def test_tables_that_foreign_keys_tie_together_by_a_plain_role(
+    database: Database, target_database: Database, plain_url: str, tmp_path: Path, asked: list[str]
+) -> None:
+    """New parents with new children come while the copy goes on, and both go: all of them are copied anew."""
+    database.run(
+        "CREATE TABLE parent (id int PRIMARY KEY, v text)",
+        "CREATE TABLE child (id int PRIMARY KEY, pid int NOT NULL REFERENCES parent)",
+        "CREATE TABLE other (id int PRIMARY KEY)",
+        "INSERT INTO parent SELECT g, 'v' || g FROM generate_series(1, 200) g",
+        "INSERT INTO child SELECT g, g FROM generate_series(1, 200) g",
+    )
+    pipeline(database, PostgresSink(plain_url), tmp_path).run(once=True)
+    for table in asked:
+        ask(database, tmp_path, table)
+    database.run(
+        "BEGIN; INSERT INTO parent VALUES (2000, 'new'); INSERT INTO child VALUES (2000, 2000); COMMIT",
+        "BEGIN; DELETE FROM child WHERE id = 1; DELETE FROM parent WHERE id = 1; COMMIT",
+        "BEGIN; UPDATE child SET pid = 2000 WHERE id = 2; DELETE FROM parent WHERE id = 2; COMMIT",
+        "INSERT INTO other VALUES (1)",
+    )
+    pipeline(database, PostgresSink(plain_url), tmp_path).run(once=True)
+    for table in ("parent", "child", "other"):
+        assert source_rows(target_database, table) == source_rows(database, table)
+    assert not list(Requests(tmp_path / "state").open())
+
+
+@pytest.mark.parametrize("on_conflict", ["update", "nothing"])
+def test_rows_of_others_stay(
+    database: Database, target_database: Database, tmp_path: Path, on_conflict: str
+) -> None:
+    """Where others may write too, a copy anew removes no rows, unless people ask for just that."""
+    for each in (database, target_database):
+        each.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    database.run("INSERT INTO t SELECT g, 'v' || g FROM generate_series(1, 20) g")
+    target_database.run("INSERT INTO t SELECT -g, 'of others' FROM generate_series(1, 5) g")
+
+    def run() -> None:
+        options = {"url": target_database.url, "on_conflict": on_conflict}
+        pipeline(database, PostgresSink(PostgresConfig.model_validate(options)), tmp_path).run(once=True)
+
+    def found(*, above: int) -> list[tuple]:
+        return target_database.rows(f"SELECT * FROM t WHERE id > {above} ORDER BY id")
+
+    run()
+    target_database.run("UPDATE t SET v = 'spoilt' WHERE id = 1", "DELETE FROM t WHERE id = 2")
+    ask(database, tmp_path, "t")
+    run()
+    wanted = database.rows("SELECT * FROM t ORDER BY id")
+    if on_conflict == "nothing":
+        wanted[0] = (1, "spoilt")
+    assert found(above=0) == wanted
+    assert len(found(above=-10)) == 25
+    ask_for_copy(database.url, "main", tmp_path / "state", ["target"], ("public", "t"), replace=True)
+    run()
+    assert found(above=-10) == database.rows("SELECT * FROM t ORDER BY id")
+
+
+@pytest.mark.parametrize("on_conflict", ["error", "update"])
+def test_a_table_that_joins_where_others_have_rows(
+    database: Database, target_database: Database, tmp_path: Path, on_conflict: str
+) -> None:
+    """It is refused, or its rows are added: rows that were never this pipeline's are not removed."""
+    target_database.run("CREATE TABLE late (id int PRIMARY KEY)", "INSERT INTO late VALUES (-1)")
+    database.run("CREATE TABLE t (id int PRIMARY KEY)")
+    options = {"url": target_database.url, "on_conflict": on_conflict}
+    running = pipeline(database, PostgresSink(PostgresConfig.model_validate(options)), tmp_path)
+    failed: list[Exception] = []
+
+    def run() -> None:
+        try:
+            running.run()
+        except TargetError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(lambda: bool(running.loops) and running.loops["target"].is_streaming)
+    database.run("CREATE TABLE late (id int PRIMARY KEY)", "INSERT INTO late VALUES (1)")
+    init(database.url, InitOptions())
+    if on_conflict == "error":
+        wait_until(lambda: bool(failed))
+        assert "rows that are not from this pipeline" in str(failed[0])
+        assert target_database.rows("SELECT id FROM late ORDER BY id") == [(-1,)]
+    else:
+        wait_until(lambda: len(target_database.rows("SELECT id FROM late")) == 2)
+        assert target_database.rows("SELECT id FROM late ORDER BY id") == [(-1,), (1,)]
+    running.stop()
+    thread.join()
+
+
+def test_two_databases_of_one_server_under_one_name(
+    database: Database, target_database: Database, pg: EmbeddedPostgres, tmp_path: Path
+) -> None:
+    """Their positions can't be told apart, so the second pipeline of that name is refused."""
+    other = create_database(pg)
+    try:
+        for each, table in ((database, "a"), (other, "b")):
+            each.run(f"CREATE TABLE {table} (id int PRIMARY KEY)", f"INSERT INTO {table} VALUES (1)")
+        pipeline(database, PostgresSink(target_database.url), tmp_path / "one").run(once=True)
+        with pytest.raises(WrongSystemError, match="Give this pipeline a name of its own"):
+            pipeline(other, PostgresSink(target_database.url), tmp_path / "two").run(once=True)
+    finally:
+        drop_database(other)
+    database.run("INSERT INTO a VALUES (2)")
+    pipeline(database, PostgresSink(target_database.url), tmp_path / "one").run(once=True)
+    assert source_rows(target_database, "a") == source_rows(database, "a")

@@ -74,6 +74,7 @@ class Copies:
     begun: tuple[int, ...] = ()  # tables of which some rows are there and others not
     partly: Mapping[int, PartlyCopied] = field(default_factory=dict)  # those that can be gone on with
     finished: bool = False
+    left: tuple[int, ...] = ()  # copied tables whose changes were passed over since: to be copied anew
 
     @property
     def tables(self) -> set[int]:
@@ -92,7 +93,11 @@ class Copies:
             for point, held in self.points.items()
         }
         points = {point: held for point, held in before.items() if held or point == lsn}
-        return replace(self, points={**points, lsn: (*points.get(lsn, ()), *copied)})
+        return replace(
+            self,
+            points={**points, lsn: (*points.get(lsn, ()), *copied)},
+            left=tuple(relid for relid in self.left if relid not in copied),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ class Progress:
     Sinks keep the encoded form and never look inside: other sources have tokens of their own.
     """
 
-    system_id: str  # of the source cluster; another one means other data
+    system_id: str  # of the source cluster and its database; another one means other data
     timeline: int
     end_lsn: Lsn  # end of the last applied transaction
     copies: Copies | None = None  # None: nothing was copied
@@ -124,6 +129,7 @@ class Progress:
                 "begun": self.copies.begun,
                 "partly": {str(relid): _fields(part) for relid, part in self.copies.partly.items()},
                 "finished": self.copies.finished,
+                "left": self.copies.left,
             }
         if self.anew:
             fields["anew"] = self.anew
@@ -138,7 +144,8 @@ class Progress:
         if self.system_id != system_id:
             raise WrongSystemError(
                 f"target {target!r} holds data of system {self.system_id}, the source is {system_id}",
-                remedy="Use another target, or empty this one and copy the data again",
+                remedy="Give this pipeline a name of its own (name) if both write to one target; or use another "
+                "target, or empty this one and copy the data again",
             )
 
     def require_names(self, names: str, target: str) -> None:
@@ -189,4 +196,5 @@ def _copies(fields: dict[str, Any]) -> Copies:
         tuple(fields["begun"]),
         {int(relid): _partly(part) for relid, part in fields.get("partly", {}).items()},
         bool(fields["finished"]),
+        tuple(fields.get("left", ())),
     )

@@ -28,6 +28,13 @@ def resync(
     source_url: SourceUrl = None,
     name: Name = None,
     state_dir: StateDir = None,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace",
+            help="Remove rows that the source does not have also where others may write (on_conflict).",
+        ),
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done.")] = False,
 ) -> None:
     """Copy one table anew into targets that hold tables, beside the stream; the other tables go on."""
@@ -39,7 +46,9 @@ def resync(
 
     _ = config.postgres  # an error when there is no source
     sinks = _sinks(config, target)
-    asked = ask_for_copy(config.source_url, config.name, config.state_dir, sinks, table_name(table))
+    asked = ask_for_copy(
+        config.source_url, config.name, config.state_dir, sinks, table_name(table), replace=replace
+    )
     running = listening_process(config.log_dir) is not None
     who = "the running pipeline copies" if running else "the next `pgsluice run` copies"
     if not settings(context).quiet:

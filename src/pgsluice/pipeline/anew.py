@@ -24,7 +24,7 @@ from pgsluice.pipeline.copy_plan import registered
 from pgsluice.pipeline.schema_copy import read_schema
 from pgsluice.schema.match import OWN_SCHEMA
 from pgsluice.schema.renames import Renames
-from pgsluice.sinks.base import HoldsTables, Swap
+from pgsluice.sinks.base import HoldsTables, SharesTables, Swap
 from pgsluice.source.connect import connect, source_errors
 
 if TYPE_CHECKING:
@@ -192,10 +192,10 @@ class TablesAnew:
             reader.end >= self.until and reader.next(position, 1, until=self.until) is None
         )
 
-    def put_in_place(self, consumers: Consumers) -> None:
-        """Put the tables that were copied in the place of the old ones."""
+    def put_in_place(self, consumers: Consumers, held: set[int]) -> None:
+        """Put the tables that were copied in the place of the old ones, of those that the sink has held."""
         assert self._copy is not None
-        swaps = self._swaps(self._copy)
+        swaps = self._swaps(self._copy, held)
         if not self._is_there(swaps):
             return
         left = tuple(relid for relid in self.relids if relid not in self._copying)
@@ -235,7 +235,9 @@ class TablesAnew:
         assert isinstance(owner.sink, HoldsTables)
         with source_errors(owner.source.url, "list the tables"), connect(owner.source.url) as conn:
             published = owner.source.tables(conn)
-            tables = [table for table in published if wanted(table) and self._may_begin(table)]
+            tables = self._with_tied(
+                [table for table in published if wanted(table) and self._may_begin(table)], published
+            )
             versions = [registered(self._store(), table, conn) for table in tables]
             schema = read_schema(owner.name, owner.sink, owner.source, owner.renames, conn, published)
         if schema is not None and tables:  # a table that is new here has no rows yet
@@ -249,6 +251,24 @@ class TablesAnew:
         logger.info("copying tables anew", sink=owner.name, tables=[table.qualified for table in tables])
         return True
 
+    def _with_tied(
+        self, tables: Sequence[CopiedTable], published: Sequence[CopiedTable]
+    ) -> list[CopiedTable]:
+        """With the tables that have to be copied with them, in any case."""
+        owner = self._owner
+        assert isinstance(owner.sink, HoldsTables)
+        names = {
+            table.relation.relid: owner.renames.table((table.relation.schema, table.relation.name))
+            for table in published
+        }
+        asked = {table.relation.relid for table in tables}
+        tied = owner.sink.tied_to([names[relid] for relid in asked]) if asked else set()
+        return [
+            table
+            for table in published
+            if (relid := table.relation.relid) in asked or (names[relid] in tied and self._may_begin(table))
+        ]
+
     def _may_begin(self, table: CopiedTable) -> bool:
         """Whether the target wants a table, and it is not being copied: what is beside it stays then."""
         relation = table.relation
@@ -261,7 +281,7 @@ class TablesAnew:
         self._copy.open()
         self._copy.start()
 
-    def _swaps(self, copy: SinkLoop) -> list[Swap]:
+    def _swaps(self, copy: SinkLoop, held: set[int]) -> list[Swap]:
         """The tables that were copied, in the version that they came in last."""
         owner, copied = self._owner, copy.copied_tables
         versions = {relid: version for relid, version in copy.met.items() if relid in copied}
@@ -270,10 +290,32 @@ class TablesAnew:
             with source_errors(owner.source.url, "list the tables"), connect(owner.source.url) as conn:
                 for table in only(owner.source, tuple(earlier)).tables(conn):
                     versions[table.relation.relid] = registered(self._store(), table, conn)
+        asked = self._open()
+        known = {version.qualified for version in self._store().versions() if version.relid in held}
+        known |= {request.qualified for request in asked}
+        replaced = {request.qualified for request in asked if request.replace}
         return [
-            Swap(owner.renames.version(version), owner.beside.version(version), owner.pipeline)
+            Swap(
+                owner.renames.version(version),
+                owner.beside.version(version),
+                owner.pipeline,
+                adds=self._adds(version, is_known=version.qualified in known)
+                and version.qualified not in replaced,
+            )
             for version in versions.values()
         ]
+
+    def _adds(self, version: TableVersion, *, is_known: bool) -> bool:
+        """Whether the rows that a table has are left there: they are others', or may be."""
+        sink = self._owner.sink
+        if is_known and isinstance(sink, SharesTables) and sink.shares_tables and version.merge_key:
+            logger.warning(
+                "rows that the source no longer has may stay: others write to this target (on_conflict)",
+                table=version.qualified,
+                remedy="To have the source's rows and no others: pgsluice resync --replace",
+            )
+            return True
+        return not is_known
 
     def _open(self) -> list[CopyRequest]:
         found = self._requests.open() if self._requests is not None else ()

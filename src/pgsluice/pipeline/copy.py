@@ -33,13 +33,14 @@ from pgsluice.pipeline.policy import after_error, with_patience
 from pgsluice.pipeline.schema_copy import read_schema
 from pgsluice.pipeline.session import error_of_job
 from pgsluice.postgres.session import has_relation
+from pgsluice.sinks.base import SharesTables
 from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.snapshot.point import hold_point
 from pgsluice.source.snapshot.tables import rewritten_tables
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -151,6 +152,7 @@ class TableCopy:
                 position=str(point.lsn),
             )
             to_empty = self._to_empty(tables, before.copies)
+            self._refuse_emptying(table for table in tables if table.relation.relid in to_empty)
             batches = list(self._plan.batches(tables, point, before.copies, to_empty, raw=self._takes_ranges))
             self.versions |= {each.relid: each for batch in batches for each in batch.versions.values()}
             self._report.begin(str(point.lsn), batches)
@@ -205,6 +207,14 @@ class TableCopy:
             schema.set_sequences(point.conn)
             schema.fill_views(point.conn)
 
+    def left_out(self, copies: Copies) -> tuple[int, ...]:
+        """The tables that a sink holds and that are passed over from now on, as they were before."""
+        with source_errors(self._source.url, "list the tables"), connect(self._source.url) as conn:
+            published = self._source.tables(conn)
+        wanted = {table.relation.relid for table in self._wanted(published)}
+        passed_over = {table.relation.relid for table in published} - wanted
+        return tuple(sorted(passed_over & copies.tables | {*copies.left}))
+
     def is_needed(self, copies: Copies | None) -> bool:
         """Whether there are tables that a sink should hold and does not."""
         if copies is None or not copies.finished:
@@ -234,6 +244,19 @@ class TableCopy:
         again = {table.relation.relid for table in tables if table.qualified in names}
         back = copies.tables & {table.relation.relid for table in tables}
         return again | back | set(copies.begun)
+
+    def _refuse_emptying(self, tables: Iterable[CopiedTable]) -> None:
+        """Rows of others may be among those of an earlier copy: nobody can tell which."""
+        if not isinstance(self._sink, SharesTables) or not self._sink.shares_tables:
+            return
+        for table in tables:
+            if self._sink.has_rows(self._renames.table((table.relation.schema, table.relation.name))):
+                raise TargetError(
+                    f"{table.qualified} has to be copied from its beginning, and in {self._name!r}, with its "
+                    "on_conflict, rows of others may be among those that are there",
+                    remedy="Empty the target's table by hand, and start again",
+                    table=table.qualified,
+                )
 
     def _progress(self, point: Point) -> Progress:
         """What the sink holds, or what it will hold once its first table is copied at this point."""
@@ -320,5 +343,6 @@ class TableCopy:
 
 def is_missing(table: CopiedTable, copies: Copies) -> bool:
     """Whether a sink does not hold a table, or not since it came back into the stream."""
-    point = copies.point_of(table.relation.relid)
-    return point is None or (table.joined is not None and point < table.joined)
+    relid = table.relation.relid
+    point = copies.point_of(relid)
+    return point is None or relid in copies.left or (table.joined is not None and point < table.joined)

@@ -41,9 +41,10 @@ def require_no_run(log_dir: Path) -> None:
 
 def forget_target(log_dir: Path, state_dir: Path, name: str) -> Lsn:
     """
-    Keep nothing of the log for a target any more, nor its dead letters; gives where it stood.
+    Keep nothing of the log for a target any more; gives where it stood.
 
-    A target that a run is writing to is refused: it would say at its next batch what it needs.
+    A target that a run is writing to is refused: it would say at its next batch what it needs. So is one with
+    open dead letters, whose rows would be missing for good if it came back.
     """
     consumers = Consumers(log_dir)
     known = {each.name: each for each in consumers.all() if not is_letters_name(each.name)}
@@ -60,7 +61,11 @@ def forget_target(log_dir: Path, state_dir: Path, name: str) -> Lsn:
             pid=pid,
         )
     with closing(LetterBook(state_dir)) as book:
-        book.settle(name, None)
+        if letters := book.letters(name):
+            raise ConfigError(
+                f"target {name!r} has {len(letters)} open dead letters: rows that it does not have",
+                remedy="Replay or discard them first: pgsluice dlq list",
+            )
     for each in (name, beside_name(name), letters_name(name)):
         consumers.drop(each)
     progress_path(state_dir, name).unlink(missing_ok=True)

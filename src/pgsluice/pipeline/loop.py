@@ -302,6 +302,7 @@ class SinkLoop(threading.Thread):
             facts=self.facts,
             touched=TouchedKeys(self._log, store, self._catalog, self._stopping),
         )
+        self._note_left_out(copy)
         if not copy.is_needed(self._copies):
             return
         if not self._new:
@@ -314,6 +315,15 @@ class SinkLoop(threading.Thread):
             self._copies = progress.copies
             self._moved_to(progress.end_lsn, token)
 
+    def _note_left_out(self, copy: TableCopy) -> None:
+        """A table that the filter leaves out lacks changes when it comes back: the progress says which."""
+        if self._copies is None or self._token is None:
+            return
+        left = copy.left_out(self._copies)
+        if left != self._copies.left:
+            self._copies = replace(self._copies, left=left)
+            self._move(self._progress(self.facts.position))
+
     def _takes(self, version: TableVersion) -> bool:
         wanted = self._wanted is None or self._wanted(version)
         return wanted and version.relid not in self._anew.relids
@@ -323,7 +333,7 @@ class SinkLoop(threading.Thread):
         self._with_patience(self._anew.take_requests)
         self._with_patience(lambda: self._anew.take_newcomers(self._copies))
         if self._anew.tend(self.facts.position, self._ahead.end, self._reader):
-            self._anew.put_in_place(self._consumers)
+            self._anew.put_in_place(self._consumers, self.copied_tables)
 
     def _keep_anew(
         self, relids: tuple[int, ...], swaps: Sequence[Swap] = (), copied: Sequence[int] = ()

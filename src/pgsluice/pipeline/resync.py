@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 
 def ask_for_copy(
-    url: str, pipeline: str, state_dir: Path, sinks: Sequence[str], table: TableName
+    url: str,
+    pipeline: str,
+    state_dir: Path,
+    sinks: Sequence[str],
+    table: TableName,
+    *,
+    replace: bool = False,
 ) -> list[CopyRequest]:
     """Leave a request for each sink; an error when the table is not in the stream."""
     with source_errors(url, "list the tables"), connect(url) as conn:
@@ -36,4 +42,4 @@ def ask_for_copy(
             remedy="Name one that is replicated; `pgsluice check` lists those that are left out, and why",
         )
     requests = Requests(state_dir)
-    return [requests.ask(CopyRequest(sink, *table)) for sink in sinks]
+    return [requests.ask(CopyRequest(sink, *table, replace=replace)) for sink in sinks]

@@ -159,12 +159,13 @@ class Swap:
     A table that was copied anew beside the stream, and takes the place of the old one.
 
     Its rows become those of ``table``, in one stroke with the progress; the table beside and the progress of
-    the copy go.
+    the copy go. With ``adds`` the rows of before are others', and stay.
     """
 
     table: TableVersion
     beside: TableVersion
     pipeline: str  # the name under which the copy kept its progress
+    adds: bool = False
 
 
 class Batch(Protocol):
@@ -233,6 +234,24 @@ class HoldsTables(Protocol):
 
     def forget(self, pipeline: str) -> None:
         """Remove the progress that an earlier twin has left under that name."""
+        ...
+
+    def tied_to(self, tables: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        """The tables that can only be filled anew together with these; all by schema and name."""
+        ...
+
+
+@runtime_checkable
+class SharesTables(Protocol):
+    """A sink whose tables may have rows of others, by its configuration."""
+
+    @property
+    def shares_tables(self) -> bool:
+        """Whether such rows are to be left there."""
+        ...
+
+    def has_rows(self, table: tuple[str, str]) -> bool:
+        """Whether a table of the target is there and not empty; by schema and name."""
         ...
 
 

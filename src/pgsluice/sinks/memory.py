@@ -178,6 +178,10 @@ class MemorySink:
         """Whether there is a table of that name."""
         return table.qualified in self._store.tables
 
+    def tied_to(self, tables: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        """None: nothing refers to anything."""
+        return set()
+
     def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
         """An empty table; what there was of that name is forgotten."""
         del table

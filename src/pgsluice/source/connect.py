@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class SourceIdentity:
     """Which server this is."""
 
-    system_id: str  # of the cluster; a restored copy keeps it, another cluster never has it
+    system_id: str  # of the cluster, and the database's there: a restored copy keeps both, no other has them
     timeline: int
     version: int  # as server_version_num: 180004
     database: str
@@ -72,9 +72,11 @@ def identify(conn: Connection) -> SourceIdentity:
         row = conn.execute("IDENTIFY_SYSTEM").fetchone()
     else:
         row = conn.execute(_IDENTIFY).fetchone()
-    if row is None:
+    number = conn.execute(_DATABASE).fetchone()
+    if row is None or number is None:
         raise SourceError("the server does not say which system it is")
-    return SourceIdentity(str(row[0]), int(row[1]), conn.info.server_version, conn.info.dbname)
+    system_id = f"{row[0]}/{number[0]}"
+    return SourceIdentity(system_id, int(row[1]), conn.info.server_version, conn.info.dbname)
 
 
 @contextmanager
@@ -86,6 +88,7 @@ def source_errors(url: str, doing: str) -> Iterator[None]:
         raise translate(exc, url, doing) from exc
 
 
+_DATABASE = "SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()"
 # The file that WAL goes to names the timeline of now; the control file's is that of the last checkpoint.
 _IDENTIFY = """
     SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system()),

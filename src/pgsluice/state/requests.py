@@ -29,6 +29,7 @@ class CopyRequest:
     table: str
     id: str = ""
     begun: bool = False
+    replace: bool = False  # also rows that others may have written
 
     @property
     def qualified(self) -> str:
@@ -96,4 +97,4 @@ class Requests:
 
 
 def _same(one: CopyRequest, other: CopyRequest) -> bool:
-    return (one.sink, one.qualified) == (other.sink, other.qualified)
+    return (one.sink, one.qualified, one.replace) == (other.sink, other.qualified, other.replace)

@@ -74,14 +74,29 @@ class LetterReader:
                 tables |= versions
         named = {number: self.renames.version(version) for number, version in tables.items()}
         rows = pa.concat_tables(found)
+        _require_all(rows, named, letters)
         if self.chain:
             rows = self.chain.apply_local(rows, named, self.spark)
         return _meant(rows, named, letters), named
 
 
+def _require_all(rows: pa.Table, tables: Tables, letters: Sequence[Letter]) -> None:
+    """Raise when a letter's change is not there: its table is passed over, or has another name now."""
+    there = set(_places(rows, tables))
+    for letter in letters:
+        if (*letter.position, letter.table) not in there:
+            raise LogError(
+                f"the change of letter {letter.id} is none of {letter.table} in this configuration",
+                remedy="Replay with the schema_map, the tables and the filter that the run has",
+            )
+
+
 def _meant(rows: pa.Table, tables: Tables, letters: Sequence[Letter]) -> pa.Table:
     """Without the other tables of a TRUNCATE, and messages."""
     meant = {(*letter.position, letter.table) for letter in letters}
+    return rows.filter(pa.array([place in meant for place in _places(rows, tables)], pa.bool_()))
+
+
+def _places(rows: pa.Table, tables: Tables) -> Iterator[tuple[int, int, str | None]]:
     names = [None if number is None else tables[number].qualified for number in rows["relation"].to_pylist()]
-    places = zip(rows["commit_lsn"].to_pylist(), rows["seq"].to_pylist(), names, strict=True)
-    return rows.filter(pa.array([place in meant for place in places], pa.bool_()))
+    return zip(rows["commit_lsn"].to_pylist(), rows["seq"].to_pylist(), names, strict=True)

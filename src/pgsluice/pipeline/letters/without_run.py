@@ -70,6 +70,7 @@ def _replay(config: Config, target: Target, ids: Collection[int], state_dir: Pat
         progress = Progress.decode(token) if token is not None else None
         if progress is not None:
             progress.require_system(LogReader(config.log_dir).meta.system_id, target.name)
+            progress.require_names(str(target.renames), target.name)
         desk.settle(progress)
         if progress is not None:
             replay = Replay(desk, letter_reader(config, target, store), state_dir)

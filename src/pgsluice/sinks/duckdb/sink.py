@@ -32,7 +32,7 @@ from pgsluice.sinks.duckdb.target import Tables
 from pgsluice.sinks.fold import fold, gathered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -95,6 +95,10 @@ class DuckDBSink:
         """Whether the target has a table of that name."""
         with self._transaction():
             return self._tables.exists(table)
+
+    def tied_to(self, tables: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        """None: nothing refers to anything."""
+        return set()
 
     def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
         """Make an empty table like another one."""

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import psycopg
-from psycopg import sql
 
-from pgsluice.errors import TargetError, TargetFencedError, TargetUnavailableError
+from pgsluice.errors import TargetFencedError, TargetUnavailableError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.postgres.copy_in import copy_in
+from pgsluice.sinks.postgres.beside import require_empty
 from pgsluice.sinks.postgres.connection import address, open_target, stand_aside
 from pgsluice.sinks.postgres.failures import translated
 from pgsluice.sinks.postgres.names import copy_into
@@ -111,13 +111,8 @@ def _make_room_for(
     left = conn.execute(f"DELETE FROM {MARKS} WHERE pipeline = %s AND relation = %s", about[:2]).rowcount
     if part.empties or left:
         conn.execute(table.emptying, ())
-    elif conn.execute(sql.SQL("SELECT FROM {} LIMIT 1").format(table.rows), ()).rowcount:
-        raise TargetError(
-            f"the target's table {table.version.qualified} has rows that are not from this pipeline",
-            remedy="Empty it; or let pgsluice drop the tables before the first copy (clean: true), or keep "
-            "what is there (on_conflict: update, or nothing)",
-            table=table.version.qualified,
-        )
+    else:
+        require_empty(conn, table)
 
 
 def forget_all_marks(conn: Connection, progress: ProgressRow) -> None:

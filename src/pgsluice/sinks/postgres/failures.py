@@ -41,7 +41,7 @@ def translated(error: psycopg.Error, where: str, version: TableVersion | None) -
 
     The server's details quote values of rows: they are never shown.
     """
-    said = error.diag.message_primary or " ".join(str(error).split())
+    said = _said(error)
     table = version.qualified if version is not None else _named(error)
     at = f" while {table} was being written" if table else ""
     if isinstance(error, _TRANSIENT) or (
@@ -54,14 +54,14 @@ def translated(error: psycopg.Error, where: str, version: TableVersion | None) -
             remedy="Grant it the right, or connect as the owner of the tables",
             table=table,
         )
-    if isinstance(error, pg.UniqueViolation):
+    if isinstance(error, pg.UniqueViolation) and error.diag.constraint_name:
         return RowRefusedError(
             f"{table} has a row already that the source has just made, by {error.diag.constraint_name}",
             remedy="Somebody else writes to the target: remove those rows, or set on_conflict",
             table=table,
             constraint=error.diag.constraint_name,
         )
-    if isinstance(error, pg.ForeignKeyViolation):
+    if isinstance(error, pg.ForeignKeyViolation) and error.diag.constraint_name:
         return TargetSchemaError(
             f"the foreign key {error.diag.constraint_name} of the target's table {table} is not satisfied",
             remedy=f"Copy the table that it refers to as well, or let the role switch it off: {GRANT}",
@@ -78,11 +78,16 @@ def _named(error: psycopg.Error) -> str | None:
     return f"{diag.schema_name}.{diag.table_name}" if diag.table_name else None
 
 
+def _said(error: psycopg.Error) -> str:
+    """What the server says; a function's own words may be nothing but values of rows."""
+    if isinstance(error, pg.RaiseException) or _OF_FUNCTION.search(error.diag.context or ""):
+        return f"an exception that a function of the target raises (SQLSTATE {error.sqlstate})"
+    return error.diag.message_primary or " ".join(str(error).split())
+
+
 def _words(error: psycopg.Error) -> str:
-    """What the server says, without values of rows; a function's own words may be nothing but values."""
-    if isinstance(error, pg.RaiseException):
-        return "an exception that a function of the target raises"
-    return _without_values(error.diag.message_primary or " ".join(str(error).split()))
+    """The same without values of rows."""
+    return _without_values(_said(error))
 
 
 def _misfit(error: psycopg.Error, version: TableVersion) -> TargetSchemaError:
@@ -113,3 +118,4 @@ def _without_values(text: str) -> str:
 
 
 _QUOTED: Final = re.compile(r'"[^"]*"?')
+_OF_FUNCTION: Final = re.compile(r"^(PL/\w+|SQL) function ", re.MULTILINE)

@@ -10,8 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.errors import TargetError
+from pgsluice.sinks.postgres.names import identifier
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pgsluice.postgres.session import Connection
     from pgsluice.schema.table import TableVersion
 
@@ -33,6 +36,28 @@ SELECT FROM pg_catalog.pg_constraint f
   JOIN (SELECT relid::oid AS oid FROM pg_catalog.pg_partition_tree(%(oid)s) UNION SELECT %(oid)s::oid) part
     ON part.oid IN (f.conrelid, f.confrelid)
  WHERE f.contype = 'f' LIMIT 1"""
+
+
+_TIED: Final = """
+WITH RECURSIVE pair AS (
+    SELECT conrelid AS one, confrelid AS other FROM pg_catalog.pg_constraint WHERE contype = 'f'
+    UNION SELECT confrelid, conrelid FROM pg_catalog.pg_constraint WHERE contype = 'f'
+    UNION SELECT inhrelid, inhparent FROM pg_catalog.pg_inherits
+    UNION SELECT inhparent, inhrelid FROM pg_catalog.pg_inherits
+), tied AS (
+    SELECT pg_catalog.to_regclass(named)::oid AS oid FROM unnest(%s::text[]) AS named
+    UNION SELECT pair.other FROM tied JOIN pair ON pair.one = tied.oid
+)
+SELECT n.nspname, c.relname
+FROM tied
+JOIN pg_catalog.pg_class c ON c.oid = tied.oid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"""
+
+
+def tied_tables(conn: Connection, tables: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The tables that foreign keys tie to some others, by any number of steps."""
+    names = [identifier(*name).as_string() for name in tables]
+    return {(schema, name) for schema, name in conn.execute(_TIED, (names,))}
 
 
 def is_checked(conn: Connection, oid: int) -> bool:

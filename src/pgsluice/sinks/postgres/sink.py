@@ -18,20 +18,23 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 import structlog
+from psycopg import sql
 from pydantic import SecretStr
 
 from pgsluice.errors import TargetError
 from pgsluice.observability.failpoints import failpoint
-from pgsluice.postgres.session import database_identity
+from pgsluice.postgres.session import database_identity, has_relation
 from pgsluice.sinks.base import SchemaOptions
 from pgsluice.sinks.fold import fold, gathered
-from pgsluice.sinks.postgres.beside import make_beside, swap
+from pgsluice.sinks.postgres.beside import Placed, make_beside, swap
 from pgsluice.sinks.postgres.clean import clean
 from pgsluice.sinks.postgres.config import PostgresConfig
 from pgsluice.sinks.postgres.connection import address, open_target, stand_aside
 from pgsluice.sinks.postgres.direct import CopyTask, forget_all_marks, forget_marks, has_marks, make_room
 from pgsluice.sinks.postgres.failures import translated
 from pgsluice.sinks.postgres.merge import Merge
+from pgsluice.sinks.postgres.names import identifier
+from pgsluice.sinks.postgres.obstacles import tied_tables
 from pgsluice.sinks.postgres.progress import ProgressRow
 from pgsluice.sinks.postgres.proof import Proof
 from pgsluice.sinks.postgres.schema import fill_views, make_objects, set_sequences
@@ -47,7 +50,7 @@ if TYPE_CHECKING:
     from pgsluice.postgres.session import Connection
     from pgsluice.schema.statements import NamedObject, SchemaStatement
     from pgsluice.schema.table import TableVersion
-    from pgsluice.sinks.base import Batch, DataStep, SinkContext
+    from pgsluice.sinks.base import Batch, DataStep, SinkContext, Swap
     from pgsluice.sinks.postgres.config import OnConflict
     from pgsluice.sinks.postgres.target import TargetTable
 
@@ -109,15 +112,28 @@ class PostgresSink:
                     self._write_all(step.chunks(), step.tables)
             if not batch.steps:  # between copies and changes, or at rest: no range is under way
                 forget_all_marks(conn, self._progress)
-            for each in batch.swaps:
-                swap(conn, self._tables.ready(each.table), self._tables.ready(each.beside))
-                self._proof.note(self._tables.ready(each.table), None)
-                ProgressRow(each.pipeline).remove(conn)
-                self._tables.forget()
+            if batch.swaps:
+                self._swap(conn, batch.swaps)
             self._proof.require(conn, Staging(conn))
             self._progress.move(batch, conn)
             failpoint("sink.before_commit")
         failpoint("sink.after_commit")
+
+    def _swap(self, conn: Connection, swaps: Sequence[Swap]) -> None:
+        placed = [
+            Placed(
+                self._tables.ready(each.table),
+                self._tables.ready(each.beside),
+                self._config.on_conflict if each.adds else None,
+            )
+            for each in swaps
+        ]
+        swap(conn, placed)
+        for each in placed:
+            self._proof.note(each.table, None)
+        for pipeline in {each.pipeline for each in swaps}:
+            ProgressRow(pipeline).remove(conn)
+        self._tables.forget()
 
     def _copy(self, batch: Batch, steps: Sequence[DataStep]) -> bool:
         """Copy ranges of tables as they are; False if the batch is there already."""
@@ -233,6 +249,24 @@ class PostgresSink:
         """Make an empty table like another one."""
         with self._transaction() as conn:
             make_beside(conn, self._tables.ready(table), beside)
+
+    @property
+    def shares_tables(self) -> bool:
+        """Whether rows of others may be in the tables, which are to be left there."""
+        return self._config.on_conflict != "error"
+
+    def has_rows(self, table: tuple[str, str]) -> bool:
+        """Whether a table of the target is there and not empty; by schema and name."""
+        with self._transaction() as conn:
+            if not has_relation(conn, *table):
+                return False
+            first = sql.SQL("SELECT FROM {} LIMIT 1").format(identifier(*table))
+            return bool(conn.execute(first, ()).rowcount)
+
+    def tied_to(self, tables: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those that foreign keys tie to these, where such keys can't be switched off."""
+        with self._transaction() as conn:
+            return set() if self._aside else tied_tables(conn, tables)
 
     def forget(self, pipeline: str) -> None:
         """Remove the progress of another pipeline."""
