@@ -13,12 +13,14 @@ import pytest
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.cli.main import main
 from pgsluice.state.dead_letter import LetterBook
+from tests.fix_pg import create_database, drop_database
 from tests.pipeline.letters import Postgres, letters, prepare, source_rows
 from tests.source.listening import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pgsluice.embedded import EmbeddedPostgres
     from tests.fix_pg import Database
 
 SECRET = "canary-4711"
@@ -180,6 +182,28 @@ def test_another_configuration_than_the_runs(
     )
     assert run(config, "dlq", "replay", "--all") == 2
     assert "was filled with the names of the source" in capsys.readouterr().err
+    assert len(letters(tmp_path)) == 2
+    config.write_text(rightly)
+    assert run(config, "dlq", "replay", "--all") == 0
+    assert source_rows(target_database, "item") == source_rows(database, "item")
+
+
+@pytest.mark.parametrize("command", [("dlq", "replay", "--all"), ("run", "--once")])
+def test_another_database_than_the_runs(
+    config: Path, database: Database, target_database: Database, pg18: EmbeddedPostgres, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], command: tuple[str, ...],
+) -> None:  # fmt: skip
+    """A mistyped address: the letters are not closed because a target of that name has no rows yet."""
+    assert run(config, "run", "--once") == 0
+    Postgres(target_database).mend()
+    rightly = config.read_text()
+    other = create_database(pg18)
+    try:
+        config.write_text(rightly.replace(target_database.url, other.url))
+        assert run(config, *command) == 2
+        assert "has nothing of this pipeline, but 2 open dead letters" in capsys.readouterr().err
+    finally:
+        drop_database(other)
     assert len(letters(tmp_path)) == 2
     config.write_text(rightly)
     assert run(config, "dlq", "replay", "--all") == 0

@@ -202,7 +202,7 @@ def test_a_table_that_the_filter_left_out_for_a_while(database: Database, tmp_pa
 def test_a_copy_that_would_remove_rows_of_others(
     database: Database, target_database: Database, tmp_path: Path
 ) -> None:
-    """Where others may write too, a table that has to be copied from its beginning is not emptied by itself."""
+    """Where others may write too, a table that has to be copied from its beginning is not emptied."""
     for each in (database, target_database):
         each.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
     database.run("INSERT INTO t VALUES (1, 'a')")
@@ -222,3 +222,24 @@ def test_a_copy_that_would_remove_rows_of_others(
     target_database.run("TRUNCATE t")
     run()
     assert target_database.rows("SELECT id FROM t ORDER BY id") == [(1,)]
+
+
+def test_a_table_that_the_filter_left_out_from_the_beginning(
+    database: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """That the log has changes of it does not make rows of others in the target this pipeline's."""
+    for each in (database, target_database):
+        each.run("CREATE TABLE t (id int PRIMARY KEY)")
+    database.run("CREATE TABLE other (id int PRIMARY KEY)")
+    target_database.run("INSERT INTO t VALUES (-1)")
+
+    def run(wanted: Callable[[str, str], bool] | None = None) -> None:
+        sink, source = PostgresSink(target_database.url), PostgresSource(database.url, init=True)
+        Pipeline(source, sink, state_dir=tmp_path / "state", wanted=wanted).run(once=True)
+
+    run(lambda _schema, name: name != "t")
+    database.run("INSERT INTO t VALUES (1)", "INSERT INTO other VALUES (1)")
+    run(lambda _schema, name: name != "t")
+    with pytest.raises(TargetError, match="rows that are not from this pipeline"):
+        run()
+    assert target_database.rows("SELECT id FROM t") == [(-1,)]

@@ -548,3 +548,33 @@ def test_two_databases_of_one_server_under_one_name(
     database.run("INSERT INTO a VALUES (2)")
     pipeline(database, PostgresSink(target_database.url), tmp_path / "one").run(once=True)
     assert source_rows(target_database, "a") == source_rows(database, "a")
+
+
+def test_tables_that_refer_to_each_other_join_by_a_plain_role(
+    database: Database, target_database: Database, plain_url: str, tmp_path: Path, capfd: Any
+) -> None:
+    """They are put in place together, and are not copied a second time at the next start."""
+    database.run("CREATE TABLE first (id int PRIMARY KEY)")
+    running = pipeline(database, PostgresSink(plain_url), tmp_path)
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    wait_until(lambda: bool(running.loops) and running.loops["target"].is_streaming)
+    database.run(
+        "CREATE TABLE kid (id int PRIMARY KEY, p int)",
+        "CREATE TABLE par (id int PRIMARY KEY, k int)",
+        "INSERT INTO par SELECT g FROM generate_series(1, 100) g",
+        "INSERT INTO kid SELECT g, g FROM generate_series(1, 100) g",
+        "UPDATE par SET k = id",
+        "ALTER TABLE kid ADD FOREIGN KEY (p) REFERENCES par",
+        "ALTER TABLE par ADD FOREIGN KEY (k) REFERENCES kid",
+    )
+    init(database.url, InitOptions())
+    wait_until(lambda: running.loops["target"].error or len(running.loops["target"].copied_tables) == 3)
+    running.stop()
+    thread.join()
+    database.run("BEGIN; INSERT INTO par VALUES (101); INSERT INTO kid VALUES (101, 101); COMMIT")
+    capfd.readouterr()
+    pipeline(database, PostgresSink(plain_url), tmp_path).run(once=True)
+    assert "copying tables" not in capfd.readouterr().err
+    for table in ("kid", "par"):
+        assert source_rows(target_database, table) == source_rows(database, table)

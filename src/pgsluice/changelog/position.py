@@ -144,8 +144,8 @@ class Progress:
         if self.system_id != system_id:
             raise WrongSystemError(
                 f"target {target!r} holds data of system {self.system_id}, the source is {system_id}",
-                remedy="Give this pipeline a name of its own (name) if both write to one target; or use another "
-                "target, or empty this one and copy the data again",
+                remedy="Give this pipeline a name of its own (name) if both write to one target; or use "
+                "another target, or empty this one and copy the data again",
             )
 
     def require_names(self, names: str, target: str) -> None:

@@ -235,13 +235,12 @@ class TablesAnew:
         assert isinstance(owner.sink, HoldsTables)
         with source_errors(owner.source.url, "list the tables"), connect(owner.source.url) as conn:
             published = owner.source.tables(conn)
-            tables = self._with_tied(
-                [table for table in published if wanted(table) and self._may_begin(table)], published
-            )
-            versions = [registered(self._store(), table, conn) for table in tables]
+            asked = [table for table in published if wanted(table) and self._may_begin(table)]
             schema = read_schema(owner.name, owner.sink, owner.source, owner.renames, conn, published)
-        if schema is not None and tables:  # a table that is new here has no rows yet
-            schema.make((*schema.before, *schema.after))
+            if schema is not None and asked:  # a table that is new here has no rows yet
+                schema.make((*schema.before, *schema.after))
+            tables = self._with_tied(asked, published)
+            versions = [registered(self._store(), table, conn) for table in tables]
         for version in versions:
             owner.sink.make_beside(owner.renames.version(version), owner.beside.version(version))
         relids = (*self.relids, *(table.relation.relid for table in tables))

@@ -33,7 +33,7 @@ from pgsluice.pipeline.policy import after_error, with_patience
 from pgsluice.pipeline.schema_copy import read_schema
 from pgsluice.pipeline.session import error_of_job
 from pgsluice.postgres.session import has_relation
-from pgsluice.sinks.base import SharesTables
+from pgsluice.sinks.base import HoldsTables, SharesTables
 from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.snapshot.point import hold_point
 from pgsluice.source.snapshot.tables import rewritten_tables
@@ -233,13 +233,12 @@ class TableCopy:
         """
         Tables whose rows of before have to go: copied in part or before, or another one of that name.
 
-        Once a sink streams, also changes of a table that joined meanwhile: the copy has them, too.
+        Of a sink without tables also those of which it has changes: the copy has them, too.
         """
         held = copies.tables | set(copies.begun)
+        streamed = copies.finished and not isinstance(self._sink, HoldsTables)
         names = {
-            version.qualified
-            for version in self._store.versions()
-            if copies.finished or version.relid in held
+            version.qualified for version in self._store.versions() if streamed or version.relid in held
         }
         again = {table.relation.relid for table in tables if table.qualified in names}
         back = copies.tables & {table.relation.relid for table in tables}

@@ -212,10 +212,8 @@ class SinkLoop(threading.Thread):
             progress.require_names(str(self._renames), self.sink_name)
             position, self._copies = progress.end_lsn, progress.copies
             self._anew.relids, self._replays = progress.anew, progress.replays
-            if self._desk is not None:
-                self._desk.settle(progress)
-        elif self._desk is not None:
-            self._desk.settle(None)
+        if self._desk is not None:
+            self._desk.settle(None if self._token is None else progress)
         self._new = self._token is None
         self.facts.position = position
         self._consumers.release(self.sink_name, position)
@@ -253,6 +251,7 @@ class SinkLoop(threading.Thread):
                 return  # stopped before the target came back
             self._copy(store)
             self.is_streaming = True
+            self._keep_beginning()
             self._overtake_letters(self._anew.relids)
             self._anew.resume()
             if self._copies is not None and self._copies.points:
@@ -315,6 +314,11 @@ class SinkLoop(threading.Thread):
             self._copies = progress.copies
             self._moved_to(progress.end_lsn, token)
 
+    def _keep_beginning(self) -> None:
+        """Letters of a sink without progress would be another's: a new one keeps its own before the first."""
+        if self._token is None and self._desk is not None and self._desk.puts_aside:
+            self._move(self._progress(self.facts.position))
+
     def _note_left_out(self, copy: TableCopy) -> None:
         """A table that the filter leaves out lacks changes when it comes back: the progress says which."""
         if self._copies is None or self._token is None:
@@ -339,7 +343,8 @@ class SinkLoop(threading.Thread):
         self, relids: tuple[int, ...], swaps: Sequence[Swap] = (), copied: Sequence[int] = ()
     ) -> bool:
         if self._copies is not None and copied:
-            self._copies = self._copies.with_copied(self.facts.position, copied)
+            point = max(self.facts.position, self._anew.until or Lsn(0))  # nothing lies between the two
+            self._copies = self._copies.with_copied(point, copied)
         kept = self._move(replace(self._progress(self.facts.position), anew=relids), swaps)
         if kept:
             self._overtake_letters(relids)

@@ -262,7 +262,7 @@ class Pipeline:
             logger.warning(
                 "nothing was copied: the target holds these tables of an earlier copy",
                 sink=name,
-                remedy="Follow changes with pgsluice run; or begin anew with an empty target",
+                remedy="To copy again, begin with an empty target; pgsluice run copies, then follows changes",
             )
             return True
         finally:

@@ -150,14 +150,11 @@ class LetterBook:
         with self._transaction() as db:
             _close(db, "overtaken", "sink = ? AND overtaken_at <= ?", (sink, end))
 
-    def settle(self, sink: str, progress: Progress | None) -> None:
+    def settle(self, sink: str, progress: Progress) -> None:
         """Bring the book in step with what a sink holds: a crash may have come between the two."""
         if not self.exists:
             return
         with self._transaction() as db:
-            if progress is None:  # the target is new, or was emptied: it will get everything anew
-                _close(db, "overtaken", "sink = ?", (sink,))
-                return
             end = progress.end_lsn
             db.execute(
                 "DELETE FROM letter WHERE sink = ? AND status = ? AND commit_lsn >= ?", (sink, OPEN, end)
@@ -182,8 +179,9 @@ class LetterBook:
         """A letter was refused again: note why."""
         with self._transaction() as db:
             db.execute(
-                "UPDATE letter SET code = ?, message = ?, target_column = ?, asked = 0 WHERE id = ?",
-                (refused.code, refused.message, refused.column, letter.id),
+                "UPDATE letter SET waits_for = ?, code = ?, message = ?, target_column = ?, asked = 0 "
+                "WHERE id = ?",
+                (_behind(db, letter.sink, refused), refused.code, refused.message, refused.column, letter.id),
             )
 
     def not_asked(self, letters: Iterable[Letter]) -> None:
@@ -201,7 +199,11 @@ class LetterBook:
     def discard(self, letters: Iterable[Letter]) -> int:
         """Close letters whose rows are given up; how many. One that is being replayed stays."""
         with self._transaction() as db:
-            return sum(_close(db, "discarded", "id = ? AND replay IS NULL", (each.id,)) for each in letters)
+            which = "id = ? AND replay IS NULL"
+            given_up = [each.id for each in letters if _close(db, "discarded", which, (each.id,))]
+            for number in given_up:  # nothing waits for it any more
+                db.execute("UPDATE letter SET waits_for = NULL WHERE waits_for = ?", (number,))
+            return len(given_up)
 
     @property
     def _db(self) -> sqlite3.Connection:
@@ -224,14 +226,18 @@ class LetterBook:
             raise
 
 
+def _behind(db: sqlite3.Connection, sink: str, refused: Refused) -> int | None:
+    """The letter that a change waits for, if it waits for one."""
+    if refused.behind is None:
+        return None
+    found = db.execute(
+        "SELECT id FROM letter WHERE sink = ? AND commit_lsn = ? AND seq = ? AND target_table = ?",
+        (sink, *refused.behind, refused.table),
+    ).fetchone()
+    return found["id"] if found else None
+
+
 def _insert(db: sqlite3.Connection, sink: str, refused: Refused) -> None:
-    waits_for = None
-    if refused.behind is not None:
-        found = db.execute(
-            "SELECT id FROM letter WHERE sink = ? AND commit_lsn = ? AND seq = ? AND target_table = ?",
-            (sink, *refused.behind, refused.table),
-        ).fetchone()
-        waits_for = found["id"] if found else None
     # One that was closed is open again when its row comes again: the target was set back.
     db.execute(
         "INSERT INTO letter (sink, target_table, commit_lsn, seq, op, version, key_columns, keys, waits_for, "
@@ -241,8 +247,8 @@ def _insert(db: sqlite3.Connection, sink: str, refused: Refused) -> None:
         "message = excluded.message, target_column = excluded.target_column, noted_at = excluded.noted_at",
         (
             sink, refused.table, *refused.position, refused.op, refused.version,
-            json.dumps(refused.key_columns), json.dumps(refused.keys), waits_for, refused.code,
-            refused.message, refused.column, time.time(),
+            json.dumps(refused.key_columns), json.dumps(refused.keys), _behind(db, sink, refused),
+            refused.code, refused.message, refused.column, time.time(),
         ),
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pgsluice.errors import LogUnwritableError, TargetError, TooManyLettersError
+from pgsluice.errors import ConfigError, LogUnwritableError, TargetError, TooManyLettersError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.letters.sorting import TableRows, by_table
 from pgsluice.sinks.base import TriesRows
@@ -63,13 +63,26 @@ class Desk:
 
     def settle(self, progress: Progress | None) -> None:
         """Bring the letters in step with what the target holds, at the start."""
-        self.book.settle(self.name, progress)
+        if progress is not None:
+            self.book.settle(self.name, progress)
         self.look()
+        if progress is None and self._open:
+            raise ConfigError(
+                f"target {self.name!r} has nothing of this pipeline, but {len(self._open)} open dead letters:"
+                " it is another database, or it was emptied",
+                remedy="Correct its address; or, if it was emptied and gets everything anew: pgsluice dlq "
+                "discard --all",
+            )
 
     def look(self) -> None:
         """Read the letters again."""
         self._open = self.book.letters(self.name)
         self._hold(self._open)
+
+    @property
+    def puts_aside(self) -> bool:
+        """Whether rows that the target refuses become letters."""
+        return self._on_error == "dead_letter"
 
     @property
     def is_empty(self) -> bool:

@@ -68,10 +68,10 @@ def _replay(config: Config, target: Target, ids: Collection[int], state_dir: Pat
         desk = Desk(target.name, sink, book, Consumers(config.log_dir), on_error="dead_letter")
         token = sink.open(SinkContext(config.name, state_dir))
         progress = Progress.decode(token) if token is not None else None
-        if progress is not None:
-            progress.require_system(LogReader(config.log_dir).meta.system_id, target.name)
-            progress.require_names(str(target.renames), target.name)
         desk.settle(progress)
-        if progress is not None:
-            replay = Replay(desk, letter_reader(config, target, store), state_dir)
-            replay.finish(replay.judge(ids), token, progress)
+        assert token is not None
+        assert progress is not None
+        progress.require_system(LogReader(config.log_dir).meta.system_id, target.name)
+        progress.require_names(str(target.renames), target.name)
+        replay = Replay(desk, letter_reader(config, target, store), state_dir)
+        replay.finish(replay.judge(ids), token, progress)

@@ -10,11 +10,13 @@ its snapshot over into a transaction of its own, and lets the slot go.
 from __future__ import annotations
 
 import secrets
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import psycopg
+import structlog
 from psycopg import sql
 
 from pgsluice.changelog.position import Lsn
@@ -27,6 +29,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pgsluice.postgres.session import Connection
+
+
+logger = structlog.get_logger(__name__)
+
+_SAY_SECONDS: Final = 3.0
+_WHO_WAITS: Final = (
+    "See who holds one: SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xid IS NOT NULL "
+    "ORDER BY xact_start; and SELECT * FROM pg_prepared_xacts"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,21 @@ def enter(conn: Connection, snapshot: str) -> None:
         raise SourceUnreachableError("the snapshot is gone with the connection that held it") from exc
 
 
+@contextmanager
+def _saying_that_it_waits() -> Iterator[None]:
+    """Say so when a snapshot takes long: people see nothing else of it."""
+    said = threading.Timer(
+        _SAY_SECONDS,
+        lambda: logger.warning("a snapshot waits for transactions that are open", remedy=_WHO_WAITS),
+    )
+    said.daemon = True
+    said.start()
+    try:
+        yield
+    finally:
+        said.cancel()
+
+
 def _pinned(url: str, conn: Connection) -> tuple[Lsn, SourceIdentity, str]:
     """Make a slot, and take its snapshot over before the next command on its connection ends it."""
     name = f"pgsluice_point_{secrets.token_hex(4)}"
@@ -66,12 +92,12 @@ def _pinned(url: str, conn: Connection) -> tuple[Lsn, SourceIdentity, str]:
         walsender.execute(f"SET statement_timeout = '{CREATE_TIMEOUT}s'")
         statement = sql.SQL("CREATE_REPLICATION_SLOT {} TEMPORARY LOGICAL {} EXPORT_SNAPSHOT")
         try:
-            made = walsender.execute(statement.format(sql.Identifier(name), sql.SQL(PLUGIN))).fetchone()
+            with _saying_that_it_waits():
+                made = walsender.execute(statement.format(sql.Identifier(name), sql.SQL(PLUGIN))).fetchone()
         except psycopg.errors.QueryCanceled as exc:
             raise SourceError(
                 f"no snapshot in {CREATE_TIMEOUT} s: it waits for every transaction that is open now",
-                remedy="See who holds one: SELECT pid, xact_start, query FROM pg_stat_activity "
-                "WHERE backend_xid IS NOT NULL ORDER BY xact_start",
+                remedy=_WHO_WAITS,
             ) from exc
         assert made is not None
         _, lsn, snapshot, _ = made
