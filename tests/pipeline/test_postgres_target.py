@@ -8,6 +8,7 @@ import pytest
 from psycopg import sql
 
 from pgsluice import BatchOptions, Pipeline, PostgresSink, PostgresSource
+from pgsluice.errors import RowRefusedError
 from tests.fix_pg import create_database, drop_database
 from tests.schema.type_cases import CASES, PREPARE
 
@@ -105,3 +106,23 @@ def test_every_type_and_change(
 
 def _literals(values: tuple[str, ...]) -> list[tuple[int, str]]:
     return [(number, "'" + value.replace("'", "''") + "'") for number, value in enumerate(values)]
+
+
+def test_a_table_without_a_key_and_narrower_columns(
+    database: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """Rows are found as the target has stored them; one that is not there is an error, not a second row."""
+    database.run("CREATE TABLE n (a int, v numeric, at timestamptz)")
+    target_database.run("CREATE TABLE n (a int, v numeric(6,2), at timestamptz(0))")
+    database.run(
+        "INSERT INTO n VALUES (1, 1.005, '2020-01-01 00:00:00.4'), (2, 2, '2020-01-01'), (3, 3, '2020-01-01')"
+    )
+    carry(database, target_database, tmp_path, DRIVER)
+    database.run("UPDATE n SET a = 10 WHERE a = 1", "DELETE FROM n WHERE a = 2")
+    carry(database, target_database, tmp_path, DRIVER)
+    assert target_database.rows("SELECT a, v::text FROM n ORDER BY a") == [(3, "3.00"), (10, "1.01")]
+    target_database.run("DELETE FROM n WHERE a = 3")
+    database.run("UPDATE n SET a = 4 WHERE a = 3")
+    with pytest.raises(RowRefusedError, match="has no key, are not in the target"):
+        carry(database, target_database, tmp_path, DRIVER)
+    assert target_database.rows("SELECT a FROM n") == [(10,)]

@@ -578,3 +578,53 @@ def test_tables_that_refer_to_each_other_join_by_a_plain_role(
     assert "copying tables" not in capfd.readouterr().err
     for table in ("kid", "par"):
         assert source_rows(target_database, table) == source_rows(database, table)
+
+
+def test_a_table_that_leaves_while_it_is_copied(
+    database: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """What was begun for it goes; what an earlier copy has left is never taken for a later one's progress."""
+    database.run(
+        "CREATE TABLE other (id int PRIMARY KEY)",
+        "CREATE TABLE t (id int PRIMARY KEY)",
+        "INSERT INTO t SELECT generate_series(1, 100)",
+    )
+    sink = PostgresSink(target_database.url)
+    pipeline(database, sink, tmp_path).run(once=True)
+    ask(database, tmp_path, "t")
+
+    class Stopped(PostgresSink):
+        """Breaks when its table could be put in place."""
+
+        def holds(self, table: Any) -> bool:
+            raise TargetError("enough")
+
+    def rows_of_progress() -> list[tuple]:
+        return target_database.rows("SELECT pipeline FROM pgsluice.progress ORDER BY 1")
+
+    with pytest.raises(TargetError, match="enough"):
+        pipeline(database, Stopped(target_database.url), tmp_path).run(once=True)
+    assert rows_of_progress() == [("main",), ("main/anew",)]
+    ((stale,),) = target_database.rows("SELECT token FROM pgsluice.progress WHERE pipeline = 'main/anew'")
+    init(database.url, InitOptions(selection=Selection(exclude=("public.t",), keyless="full")))
+    Pipeline(PostgresSource(database.url), sink, state_dir=tmp_path / "state").run(once=True)
+    assert rows_of_progress() == [("main",)]
+    assert target_database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'anew%'") == []
+    init(database.url, InitOptions(selection=Selection(keyless="full")))
+    pipeline(database, sink, tmp_path).run(once=True)
+    target_database.run(f"INSERT INTO pgsluice.progress VALUES ('main/anew', '{stale}', 1)")
+    ask(database, tmp_path, "t")
+
+    class Killed(PostgresSink):
+        """Breaks right after tables were left alone, before their copy begins."""
+
+        def forget(self, pipeline: str) -> None:
+            if target_database.rows("SELECT FROM pgsluice.progress WHERE token LIKE '%anew%'"):
+                raise TargetError("enough")
+            super().forget(pipeline)
+
+    with pytest.raises(TargetError, match="enough"):
+        pipeline(database, Killed(target_database.url), tmp_path).run(once=True)
+    database.run("INSERT INTO t VALUES (101)")
+    pipeline(database, sink, tmp_path).run(once=True)
+    assert source_rows(target_database, "t") == source_rows(database, "t")

@@ -46,7 +46,7 @@ class LogLock:
                 raise LogLockedError(
                     f"the change log {self._path.parent} is in use by process {owner.get('pid', '?')} "
                     f"on {owner.get('host', '?')}",
-                    remedy="Stop that run first, or give this one another --name or --state-dir",
+                    remedy="Stop that run first, or give this one another --name: a pipeline of its own",
                     pid=owner.get("pid"),
                 ) from None
         self.epoch = _epoch(handle) + 1

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-import traceback
 from typing import TYPE_CHECKING, Any, Final
 
-from pgsluice.observability.redact import hide_secrets
+from pgsluice.observability.redact import hide_secrets, trace_of
 
 if TYPE_CHECKING:
     from pgsluice.cli.settings import Settings
@@ -51,7 +50,7 @@ def report_bug(error: Exception, settings: Settings) -> None:
 
 
 def _report(fields: dict[str, Any], settings: Settings, error: Exception | None) -> None:
-    trace = hide_secrets("".join(traceback.format_exception(error))) if error and settings.debug else ""
+    trace = trace_of(error) if error and settings.debug else ""
     shown = {key: hide_secrets(value) if isinstance(value, str) else value for key, value in fields.items()}
     if settings.log_format == "json":
         record = {"level": "error", **shown, **({"trace": trace} if trace else {})}

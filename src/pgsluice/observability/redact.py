@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from typing import Final
 
 MASK: Final = "***"
@@ -11,6 +12,9 @@ SECRET_NAME: Final = re.compile(
     r"(?i)secret|password|passwd|passphrase|token|credential|access[._-]?key|api[._-]?key"
 )
 """Names of settings whose values are secrets; Spark hides by a similar list."""
+
+_TRACE: Final = "Traceback (most recent call last):\n"
+_OWN_WORDS: Final = ("builtins", "pgsluice")
 
 # The quantifiers are possessive: a long text is looked through once.
 _URL = re.compile(r"\w://[^\s\"']++")
@@ -21,6 +25,25 @@ _VALUE = re.compile(r"'(?:[^'\\]|\\.)*+'|\"[^\"]*+\"|[^\s&,;]++")
 def hide_secrets(text: str) -> str:
     """The text without passwords of URLs and without values of ``password=…`` and its like."""
     return _hide_values(_URL.sub(_without_password, text))
+
+
+def trace_of(error: BaseException) -> str:
+    """
+    The stack trace of an error and of its causes, for reports.
+
+    Without the words of other libraries' errors: a server's have values of rows in them.
+    """
+    parts: list[str] = []
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        words = f"{type(current).__module__}.{type(current).__qualname__}"
+        if type(current).__module__.partition(".")[0] in _OWN_WORDS:
+            words += f": {current}"
+        parts.append("".join((_TRACE, *traceback.format_tb(current.__traceback__), words, "\n")))
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+    return hide_secrets("\nwhich led to:\n".join(reversed(parts)))
 
 
 def has_secret(name: str, value: str) -> bool:

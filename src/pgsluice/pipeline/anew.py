@@ -201,12 +201,24 @@ class TablesAnew:
         left = tuple(relid for relid in self.relids if relid not in self._copying)
         if not self._owner.keep(left, swaps, self._copying):
             return
+        self._remove_others({swap.beside.relid for swap in swaps})
         names = [swap.table.qualified for swap in swaps]
         logger.info("tables copied anew are in place", sink=self._owner.name, tables=names)
         consumers.drop(self._copy.sink_name)
         self._copy, self._copying, self.until, self.relids = None, (), None, left
         if not left:
             self._close_begun()
+
+    def _remove_others(self, placed: set[int]) -> None:
+        """Remove what was begun for tables that have left the stream meanwhile."""
+        sink = self._owner.sink
+        assert isinstance(sink, HoldsTables)
+        left = {*self._copying} - placed
+        for version in self._store().versions():
+            if version.relid in left:
+                sink.drop_beside(self._owner.beside.version(version))
+        if left:
+            sink.forget(self._owner.pipeline)
 
     def _is_there(self, swaps: Sequence[Swap]) -> bool:
         """Whether the target has what was copied; else the copy begins again, and the old rows stay."""
@@ -241,6 +253,8 @@ class TablesAnew:
                 schema.make((*schema.before, *schema.after))
             tables = self._with_tied(asked, published)
             versions = [registered(self._store(), table, conn) for table in tables]
+        if not self.relids:  # what an earlier copy has left under this name would be taken for its progress
+            owner.sink.forget(owner.pipeline)
         for version in versions:
             owner.sink.make_beside(owner.renames.version(version), owner.beside.version(version))
         relids = (*self.relids, *(table.relation.relid for table in tables))

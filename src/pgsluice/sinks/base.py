@@ -232,6 +232,10 @@ class HoldsTables(Protocol):
         """Make an empty table like another one; what an earlier copy of that name has left goes."""
         ...
 
+    def drop_beside(self, beside: TableVersion) -> None:
+        """Remove such a table, if it is there."""
+        ...
+
     def forget(self, pipeline: str) -> None:
         """Remove the progress that an earlier twin has left under that name."""
         ...

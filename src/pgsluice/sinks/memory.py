@@ -188,6 +188,11 @@ class MemorySink:
         with self._store.changed:
             self._store.tables[beside.qualified] = TableState()
 
+    def drop_beside(self, beside: TableVersion) -> None:
+        """Remove such a table."""
+        with self._store.changed:
+            self._store.tables.pop(beside.qualified, None)
+
     def forget(self, pipeline: str) -> None:
         """Remove the progress of another pipeline."""
         with self._store.changed:

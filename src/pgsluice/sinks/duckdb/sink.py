@@ -107,6 +107,12 @@ class DuckDBSink:
             self._connection.execute(f"DROP TABLE IF EXISTS {new}")
             self._connection.execute(f"CREATE TABLE {new} AS FROM {old.sql_name} LIMIT 0")
 
+    def drop_beside(self, beside: TableVersion) -> None:
+        """Remove such a table."""
+        with self._transaction():
+            self._connection.execute(f"DROP TABLE IF EXISTS {self._tables.name(beside)}")
+            self._tables.forget()
+
     def _swap(self, swap: Swap) -> None:
         old, new = self._tables.ready(swap.table), self._tables.ready(swap.beside)
         names = ", ".join(quoted(column.name) for column in old.columns)

@@ -26,13 +26,18 @@ if TYPE_CHECKING:
 
 def make_beside(conn: Connection, table: TargetTable, beside: TableVersion) -> None:
     """Make an empty table with the columns of another one, and a key to find its rows by."""
+    drop_beside(conn, beside)
     name = identifier(beside.schema, beside.name)
-    conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name), ())
     like = sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING GENERATED INCLUDING STORAGE)")
     conn.execute(like.format(name, table.name), ())
     if table.key:
         key = listed([column.identifier for column in table.key])
         conn.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(name, key), ())
+
+
+def drop_beside(conn: Connection, beside: TableVersion) -> None:
+    """Remove a table that was to replace another one."""
+    conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(identifier(beside.schema, beside.name)), ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,9 @@ class Merge:
             return
         statement, columns = delete_statement(rows)
         with self._staging.source("keys", columns) as source:
-            self._conn.execute(statement(table, source.sql), source.parameters)
+            found = self._conn.execute(statement(table, source.sql), source.parameters).rowcount
+        if "copies" in rows.column_names:
+            require_copies(table, pc.sum(rows["copies"]).as_py() or 0, found)
 
     def _delete_by_array(self, table: TargetTable, keys: pa.ChunkedArray) -> None:
         """By one walk along the index, in its order: a third less than a join."""
@@ -123,6 +125,17 @@ def require_found(table: TargetTable, wanted: int, found: int) -> None:
         raise RowRefusedError(
             f"{wanted - found} rows of {table.version.qualified} have a large value that the "
             "stream did not send again, and the target lacks the rows that hold it",
+            remedy=COPY_AGAIN,
+            table=table.version.qualified,
+        )
+
+
+def require_copies(table: TargetTable, wanted: int, found: int) -> None:
+    """Raise if rows of a table without a key are missing: others would be left in their place."""
+    if found != wanted:
+        raise RowRefusedError(
+            f"{wanted - found} rows of {table.version.qualified}, which has no key, are not in the target as "
+            "the source had them",
             remedy=COPY_AGAIN,
             table=table.version.qualified,
         )
@@ -189,7 +202,7 @@ def _delete_copies(table: TargetTable, source: sql.Composable) -> sql.Composed:
     Rows are compared by the text of the whole row: that is NULL-safe, tells 1.0 from 1.00, needs no
     equality of the types (json has none), and can be hashed.
     """
-    given = [sql.SQL("{}::{}").format(cell("keys", c.index), c.type) for c in table.columns]
+    given = [sql.SQL("{}::{}").format(cell("keys", c.index), c.stored) for c in table.columns]
     held = [sql.SQL("t.{}").format(column.identifier) for column in table.columns]
     return sql.SQL(
         "WITH wanted AS (SELECT ROW({})::text AS whole, {}::bigint AS copies FROM {} keys), "

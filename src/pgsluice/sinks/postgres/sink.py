@@ -26,7 +26,7 @@ from pgsluice.observability.failpoints import failpoint
 from pgsluice.postgres.session import database_identity, has_relation
 from pgsluice.sinks.base import SchemaOptions
 from pgsluice.sinks.fold import fold, gathered
-from pgsluice.sinks.postgres.beside import Placed, make_beside, swap
+from pgsluice.sinks.postgres.beside import Placed, drop_beside, make_beside, swap
 from pgsluice.sinks.postgres.clean import clean
 from pgsluice.sinks.postgres.config import PostgresConfig
 from pgsluice.sinks.postgres.connection import address, open_target, stand_aside
@@ -249,6 +249,12 @@ class PostgresSink:
         """Make an empty table like another one."""
         with self._transaction() as conn:
             make_beside(conn, self._tables.ready(table), beside)
+
+    def drop_beside(self, beside: TableVersion) -> None:
+        """Remove such a table."""
+        with self._transaction() as conn:
+            drop_beside(conn, beside)
+            self._tables.forget()
 
     @property
     def shares_tables(self) -> bool:

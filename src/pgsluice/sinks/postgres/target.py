@@ -34,7 +34,8 @@ WHERE c.relnamespace = pg_catalog.to_regnamespace(pg_catalog.quote_ident(%s)) AN
 # The type's own name and no modifier: a cast to varchar(3) would cut a value off that the column refuses.
 # Its own equality too, by schema: the search path is empty, and that of an extension's type is elsewhere.
 _COLUMNS: Final = """
-SELECT a.attname, pg_catalog.format('%%I.%%I', n.nspname, t.typname), a.attgenerated <> '',
+SELECT a.attname, pg_catalog.format('%%I.%%I', n.nspname, t.typname),
+       pg_catalog.format_type(a.atttypid, a.atttypmod), a.attgenerated <> '',
        coalesce((
            SELECT pg_catalog.format('OPERATOR(%%I.=)', s.nspname)
            FROM pg_catalog.pg_operator o JOIN pg_catalog.pg_namespace s ON s.oid = o.oprnamespace
@@ -90,6 +91,7 @@ class _Found(NamedTuple):
     """A column as the target has it."""
 
     type: str
+    stored: str
     generated: bool
     equality: str
 
@@ -101,6 +103,7 @@ class TargetColumn:
     index: int  # among the version's columns
     name: str
     type: sql.SQL  # without modifier
+    stored: sql.SQL  # with it: how values look once they are in
     equality: sql.SQL  # the operator
 
     @property
@@ -180,7 +183,9 @@ class Tables(ReadyTables[TargetTable]):
             existing = self._columns(oid)
         _check_dropped(version, existing)
         columns = tuple(
-            TargetColumn(index, column.name, type_name(held.type), type_name(held.equality))
+            TargetColumn(
+                index, column.name, type_name(held.type), type_name(held.stored), type_name(held.equality)
+            )
             for index, column in enumerate(version.columns)
             for held in [existing[column.name]]
         )

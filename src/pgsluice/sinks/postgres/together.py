@@ -8,6 +8,7 @@ together, and so do rows that refer to each other. Neighbour: ``merge``, whose p
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -17,7 +18,7 @@ from pgsluice.sinks.postgres import merge
 from pgsluice.sinks.postgres.names import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
@@ -35,7 +36,7 @@ class OneStatement:
         self._conflicts = sql.SQL(" ON CONFLICT DO NOTHING" if leaves_conflicts else "")
         self._parts: list[sql.Composable] = []
         self._parameters: list[Any] = []
-        self._patched: list[tuple[TargetTable, Patch, sql.Identifier]] = []
+        self._counted: list[tuple[sql.Identifier, Callable[[int], None]]] = []  # what parts must find
         self._staged = ExitStack()
         self._numbers = 0
 
@@ -44,12 +45,12 @@ class OneStatement:
         with self._staged:
             for table, folded in folds:
                 self._add(table, folded)
-            counts = [sql.SQL("(SELECT count(*) FROM {})").format(name) for *_, name in self._patched]
+            counts = [sql.SQL("(SELECT count(*) FROM {})").format(name) for name, _ in self._counted]
             statement = sql.SQL("WITH {} SELECT {}").format(listed(self._parts), listed(counts))
             row = conn.execute(statement, self._parameters).fetchone() if self._parts else ()
             assert row is not None
-            for (table, patch, _), found in zip(self._patched, row, strict=True):
-                merge.require_found(table, len(patch.rows), found)
+            for (_, require), found in zip(self._counted, row, strict=True):
+                require(found)
 
     def _add(self, table: TargetTable, folded: Folded) -> None:
         patched = self._add_patched(table, folded.patch) if folded.patch is not None else None
@@ -57,7 +58,8 @@ class OneStatement:
         waits = sql.SQL(" CROSS JOIN (SELECT count(*) FROM {}) counted").format(gone) if gone else sql.SQL("")
         if patched is not None and folded.patch is not None:
             rows = sql.SQL("{}.* FROM {}").format(patched, patched)
-            self._patched.append((table, folded.patch, self._add_put(table, rows, waits)))
+            require = partial(merge.require_found, table, len(folded.patch.rows))
+            self._counted.append((self._add_put(table, rows, waits), require))
         if folded.insert is not None:
             width = len(table.version.columns)
             source = self._source([pc.list_element(folded.insert, index) for index in range(width)])
@@ -84,7 +86,11 @@ class OneStatement:
             return None
         statement, columns = merge.delete_statement(folded.delete)
         source = self._source(columns)
-        return self._add_part("", sql.SQL("{} RETURNING 1").format(statement(table, source.sql)))
+        gone = self._add_part("", sql.SQL("{} RETURNING 1").format(statement(table, source.sql)))
+        if "copies" in folded.delete.column_names:
+            copies = pc.sum(folded.delete["copies"]).as_py() or 0
+            self._counted.append((gone, partial(merge.require_copies, table, copies)))
+        return gone
 
     def _add_put(self, table: TargetTable, rows: sql.Composable, waits: sql.Composable) -> sql.Identifier:
         put = sql.SQL("INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {}{}{} RETURNING 1")
