@@ -156,7 +156,7 @@ def test_a_log_of_another_pipeline_is_not_mixed_in(
     target_database.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
     PostgresSource(target_database.url).init("main")
     found = collect("main", target_database.url, state / "log")
-    assert codes(found) == ["SLUICE-SLOT-UNUSABLE"]
+    assert codes(found) == ["SLUICE-WRONG-SYSTEM"]
     assert "--name" in found.problems[0].remedy
     assert (found.sinks, found.log) == ([], {})
     assert [sink.name for sink in collect("main", table.url, state / "log").sinks] == ["target"]

@@ -237,9 +237,7 @@ class TableCopy:
         """
         held = copies.tables | set(copies.begun)
         streamed = copies.finished and not isinstance(self._sink, HoldsTables)
-        names = {
-            version.qualified for version in self._store.versions() if streamed or version.relid in held
-        }
+        names = {version.qualified for version in self._store.versions() if streamed or version.relid in held}
         again = {table.relation.relid for table in tables if table.qualified in names}
         back = copies.tables & {table.relation.relid for table in tables}
         return again | back | set(copies.begun)

@@ -121,8 +121,8 @@ def require_log_of(system_id: str, slot: str, log: Path, meta: LogMeta) -> None:
     """Refuse a log that was filled from another server or another slot."""
     if meta.system_id != system_id:
         raise WrongSystemError(
-            f"the log in {log} is of system {meta.system_id}, this server is {system_id}",
-            remedy="Point the URL at the old server; "
+            f"the log in {log} is of system and database {meta.system_id}, this is {system_id}",
+            remedy="Point the URL at the old one; "
             "or make another pipeline, with its own --name or --state-dir",
         )
     if meta.slot != slot:
