@@ -33,6 +33,7 @@ what to do. ``docs/errors.md`` is generated from this module.
     │   ├── PublicationChangedError
     │   ├── TablesDifferError
     │   ├── RunActiveError
+    │   ├── SchemaNotReadError
     │   ├── TableChangedError
     │   ├── TableRewrittenError         (transient)
     │   ├── SnapshotEndedError
@@ -40,6 +41,7 @@ what to do. ``docs/errors.md`` is generated from this module.
     ├── TargetError                 4
     │   ├── TargetUnavailableError      (transient)
     │   ├── TargetSchemaError
+    │   │   ├── ChangeRefusedError
     │   │   └── UntypedValueError
     │   ├── RowRefusedError
     │   ├── TooManyLettersError
@@ -61,6 +63,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
+    "ChangeRefusedError",
     "ConfigError",
     "DecodeError",
     "GapError",
@@ -81,6 +84,7 @@ __all__ = [
     "PublicationMissingError",
     "RowRefusedError",
     "RunActiveError",
+    "SchemaNotReadError",
     "SinkBehindLogError",
     "SlotAheadOfLogError",
     "SlotBehindError",
@@ -340,6 +344,16 @@ class RunActiveError(SourceError):
     code = "SLUICE-RUN-ACTIVE"
 
 
+class SchemaNotReadError(SourceError):
+    """
+    A change of the schema was noted by the source's event trigger, but not what it changed.
+
+    The statement itself went well. ``pgsluice schema log`` shows it, with the server's own error.
+    """
+
+    code = "SLUICE-SCHEMA-NOT-READ"
+
+
 class TableChangedError(SourceError):
     """A typed stream or read has come to a table with other columns than it was made with."""
 
@@ -390,6 +404,12 @@ class TargetSchemaError(TargetError):
 
     code = "SLUICE-TARGET-SCHEMA"
     caused_by_row = True
+
+
+class ChangeRefusedError(TargetSchemaError):
+    """The target refuses a change of the schema that the source has made."""
+
+    code = "SLUICE-CHANGE-REFUSED"
 
 
 class RowRefusedError(TargetError):

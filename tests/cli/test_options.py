@@ -47,7 +47,7 @@ def test_other_names_of_run_and_destroy(shop: Database, tmp_path: Path) -> None:
     start = [*to_duckdb(tmp_path, shop.url, "start"), "--once", *named]
     assert main(start) == 0
     assert slots(shop) == [(f"mine_{shop.name}", False)]
-    assert publications(shop) == ["theirs"]
+    assert publications(shop) == ["pgsluice_schema", "theirs"]
     shop.run("INSERT INTO item VALUES (1)", "INSERT INTO crm.lead VALUES (2)")
     assert main(start) == 0
     with duckdb.connect(str(tmp_path / "x.duckdb")) as target:

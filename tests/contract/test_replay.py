@@ -31,6 +31,7 @@ class Breaking:
     step: DataStep
     small: bool = True
     ranges: tuple[()] = ()
+    entry: None = None
     tables: Any = field(init=False)
 
     def __post_init__(self) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from pgsluice.schema.catalog import describe_table, describe_types
+from pgsluice.schema.catalog import completed, describe_types
 from pgsluice.schema.pgtypes import resolve
-
-if TYPE_CHECKING:
-    from pgsluice.schema.table import PgType
+from pgsluice.schema.table import Column, PgType, TableVersion
 
 ROOT = Path(__file__).resolve().parents[2]
 AMOUNT = ((12 << 16) | 2) + 4  # the typmod of numeric(12,2)
@@ -98,12 +96,39 @@ def test_the_generated_table_is_up_to_date(pg18):
     assert tool.replaced(source, lines) == source
 
 
-def test_primary_keys(conn):
-    """The key's columns come in the key's order, without those that it only includes."""
-    conn.execute("CREATE TABLE kinds.t (a int, b int, c int, PRIMARY KEY (c, a) INCLUDE (b))")
-    conn.execute("CREATE TABLE kinds.keyless (a int UNIQUE)")
-    relids = [
-        conn.execute("SELECT %s::regclass::oid::int8", (t,)).fetchone()[0]
-        for t in ("kinds.t", "kinds.keyless")
-    ]
-    assert [describe_table(conn, relid) for relid in relids] == [("c", "a"), ()]
+@pytest.mark.parametrize(
+    ("table", "identity", "naming"),
+    [
+        ("(a int, b int, c int, PRIMARY KEY (c, a) INCLUDE (b))", "d", ("c", "a")),
+        ("(a int NOT NULL, b int NOT NULL UNIQUE, c int, UNIQUE (a, b))", "d", ("b",)),
+        ("(a int NOT NULL, b int NOT NULL, c int, UNIQUE (b, a))", "d", ("b", "a")),
+        ("(a int UNIQUE, b int, c int)", "d", ()),
+        ("(a int UNIQUE, b int, c int)", "f", ("a", "b", "c")),
+        ("(a int NOT NULL, b int, c int, EXCLUDE USING btree (a WITH =))", "n", ()),
+    ],
+)
+def test_what_names_a_row(conn, table, identity, naming):
+    """The key in its own order; else the shortest whole unique index without NULLs; else all of FULL."""
+    conn.execute(f"CREATE TABLE kinds.t {table}")
+    conn.execute("CREATE UNIQUE INDEX ON kinds.t (c) WHERE c > 0")
+    conn.execute("CREATE UNIQUE INDEX ON kinds.t ((c + 1))")
+    relid = conn.execute("SELECT 'kinds.t'::regclass::oid::int8").fetchone()[0]
+    columns = tuple(Column(name, PgType(23, "int4"), in_identity=False) for name in "abc")
+    version = completed(TableVersion(0, relid, "kinds", "t", identity, columns), conn)
+    assert version.naming == naming
+    assert [column.number for column in version.columns] == [1, 2, 3]
+
+
+def test_numbers_of_columns_survive_renames(conn):
+    """What a column was called before is known by its number, and what was dropped too."""
+    conn.execute("CREATE TABLE kinds.t (a int, b int, c int)")
+    relid = conn.execute("SELECT 'kinds.t'::regclass::oid::int8").fetchone()[0]
+    conn.execute("ALTER TABLE kinds.t RENAME a TO x")
+    conn.execute("ALTER TABLE kinds.t DROP b")
+    conn.execute("ALTER TABLE kinds.t ADD b int")
+    columns = tuple(Column(name, PgType(23, "int4"), in_identity=False) for name in ("x", "c", "b"))
+    version = completed(TableVersion(0, relid, "kinds", "t", "d", columns), conn)
+    assert [column.number for column in version.columns] == [1, 3, 4]
+    known = replace(version, former=((1, "a"), (2, "b"), (3, "c"), (5, "gone")))
+    assert [known.former_names(column) for column in known.columns] == [{"a"}, set(), set()]
+    assert known.dropped_names == {"gone"}

@@ -16,6 +16,7 @@ import pytest
 
 from tests.faults.running import BUSY, Runner, Traffic
 from tests.fix_pg import create_database, drop_database
+from tests.schema_changes.random_trial import change_and_compare
 from tests.workload.trial import Trial
 
 if TYPE_CHECKING:
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from tests.fix_proxy import DatabaseProxy
 
 MINUTES = float(os.environ.get("PGSLUICE_SOAK_MINUTES", "10"))
-SHOP_SECONDS = MINUTES * 15  # a quarter; the random workloads have the rest
-WORKLOAD_SECONDS = MINUTES * 45
+SHOP_SECONDS = MINUTES * 15  # a quarter
+CHANGES_SECONDS = MINUTES * 15  # of the schema: another one; the random workloads have the rest
+WORKLOAD_SECONDS = MINUTES * 30
 SLACK = 900  # for what is begun when the time is over
 
 ROUNDS = 4  # of one seed
 CHANGES = 40_000  # of one round
+CHANGES_KILLS = 6  # of one seed
 EVENTS = {"driver": 2, "listener": 2, "restart": 1, "crash": 1, "source_crash": 1}
 
 
@@ -107,3 +110,24 @@ def test_random_workloads(
         if time.monotonic() > deadline:
             break
     assert changes >= CHANGES
+
+
+@pytest.mark.timeout(CHANGES_SECONDS + SLACK)
+def test_random_schema_changes(
+    pg15: EmbeddedPostgres, pg18: EmbeddedPostgres, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seed after seed, on both versions: catalog and rows of the target are the source's."""
+    first = int(os.environ.get("PGSLUICE_SEED", random.randrange(10**6)))
+    deadline = time.monotonic() + CHANGES_SECONDS
+    for seed in itertools.count(first):
+        server = (pg15, pg18)[seed % 2]
+        source, target = create_database(server), create_database(server)
+        place = tmp_path / str(seed)
+        place.mkdir()
+        said = change_and_compare(seed, source, target, place, kills=CHANGES_KILLS)
+        with capsys.disabled():
+            print(f"\n{said}", end="")
+        drop_database(source)
+        drop_database(target)
+        if time.monotonic() > deadline:
+            break

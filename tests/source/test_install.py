@@ -272,7 +272,7 @@ def test_inits_at_the_same_time(shop: Database) -> None:
     with ThreadPoolExecutor(4) as pool:
         reports = list(pool.map(lambda _: init(shop.url), range(4)))
     done = Counter(action.split()[1] for report in reports for action in report.actions)
-    assert done == {"migration": len(available()), "publication": 1, "slot": 1}
+    assert done == {"migration": len(available()), "event": 1, "publication": 1, "slot": 1}
     assert not init(shop.url).changed
 
 

@@ -45,8 +45,14 @@ class Arriving:
         believed = self._believed[-1]
         believed.refresh()
         records = believed.other
+        if self._changes_schema(records):
+            return False
         is_mark = (records["kind"] == index.MARK) & (records["offset"] > self._at)
         return bool(is_mark.any()) or self._following() is not None
+
+    def _changes_schema(self, records: index.Records) -> bool:
+        """Whether the schema is changed in what follows: that is applied in one go with all around it."""
+        return bool(((records["kind"] == index.SCHEMA) & (records["offset"] >= self._at)).any())
 
     def ranges(self, go_on: Callable[[], bool]) -> Iterator[LogRange]:
         """
@@ -73,6 +79,8 @@ class Arriving:
         current = self._believed[-1]
         records = current.refresh()
         start = self._at
+        if self._changes_schema(records):
+            raise BrokenOffError
         later = records[records["offset"] > start]
         is_far = later["offset"] >= start + RANGE_BYTES
         stops = later[index.is_unit(later) | ((later["kind"] == index.MARK) & is_far)]

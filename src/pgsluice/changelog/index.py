@@ -26,6 +26,7 @@ RELATION: Final = 5  # a Relation frame begins at offset
 TYPE: Final = 6  # a Type frame begins at offset
 OPENED: Final = 7  # like MARK, for the transaction that was open when the segment began
 CUT: Final = 8  # what stood here was cut away; seq is a number like no other
+SCHEMA: Final = 9  # like MARK, and what begins here is one frame: a change of the schema
 
 RECORD: Final = np.dtype(
     [
@@ -101,6 +102,12 @@ def final_prefix(records: Records) -> Records:
     """Up to the last unit or watermark: what follows belongs to an unfinished transaction, and may be cut."""
     final = np.flatnonzero(is_unit(records) | (records["kind"] == WATERMARK))
     return records[: int(final[-1]) + 1 if len(final) else 0]
+
+
+def is_mark(records: Records) -> Any:
+    """Which records say what a reader has to know that begins inside a transaction."""
+    kind = records["kind"]
+    return (kind == MARK) | (kind == OPENED) | (kind == SCHEMA)
 
 
 def is_unit(records: Records) -> Any:

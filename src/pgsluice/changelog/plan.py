@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class LogRange:
     tail_end_lsn: int  # end of the transaction that is still open at the end of the range; 0 if none
     relations: tuple[int, ...]  # offsets of the Relation frames in force at the start or met in the range
     types: tuple[int, ...]  # offsets of the Type frames before the end
+    schema: bool = False  # whether it is one change of the schema, and nothing else
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +51,34 @@ class LogSlice:
     bytes: int
     changes: int  # row changes and messages; those of unwanted tables included
 
+    @property
+    def changes_schema(self) -> bool:
+        """Whether changes of the schema are among them."""
+        return any(range_.schema for range_ in self.ranges)
+
 
 def cuts(records: index.Records, begin: int, end: int, range_bytes: int) -> list[int]:
     """Offsets between which ranges lie: ends of units and marks, about ``range_bytes`` apart."""
-    possible = records["offset"][index.is_unit(records) | (records["kind"] == index.MARK)]
+    possible = records["offset"][index.is_unit(records) | index.is_mark(records)]
     possible = np.unique(possible[(possible > begin) & (possible < end)])
     places = [begin]
-    while True:
-        at = int(np.searchsorted(possible, places[-1] + range_bytes))
-        if at >= len(possible):
-            return [*places, end]
-        places.append(int(possible[at]))
+    for stop in [*_around_schema(records, possible, begin, end), end]:
+        while True:
+            at = int(np.searchsorted(possible, places[-1] + range_bytes))
+            if at >= len(possible) or possible[at] >= stop:
+                break
+            places.append(int(possible[at]))
+        if stop > places[-1]:
+            places.append(stop)
+    return places
+
+
+def _around_schema(records: index.Records, possible: Any, begin: int, end: int) -> list[int]:
+    """Where a change of the schema begins and ends, which is a range of its own."""
+    found = records["offset"][records["kind"] == index.SCHEMA]
+    found = found[(found >= begin) & (found < end)]
+    after = np.searchsorted(possible, found, "right")  # there is a mark right after each
+    return sorted({*found.tolist(), *possible[after[after < len(possible)]].tolist()})
 
 
 def range_of(segment: Segment, records: index.Records, start: int, stop: int, later_end: int) -> LogRange:
@@ -69,9 +87,7 @@ def range_of(segment: Segment, records: index.Records, start: int, stop: int, la
 
     ``later_end`` is the end of a transaction that is open at ``stop`` and of which the segment has no end.
     """
-    marks = records[
-        ((records["kind"] == index.MARK) | (records["kind"] == index.OPENED)) & (records["offset"] == start)
-    ]
+    marks = records[index.is_mark(records) & (records["offset"] == start)]
     units = records[index.is_unit(records)]
     opened = None
     if len(marks):
@@ -96,6 +112,7 @@ def range_of(segment: Segment, records: index.Records, start: int, stop: int, la
         0 if whole else _end_after(units, stop, later_end),
         tuple(sorted([*in_force.values(), *met])),
         tuple(types.tolist()),
+        schema=bool((marks["kind"] == index.SCHEMA).any()),
     )
 
 

@@ -118,8 +118,8 @@ class LogReader:
         """
         The transactions that follow ``after``, at least one, cut by bytes or changes at a transaction's end.
 
-        A transaction larger than the limit is a slice of its own. None when there is nothing yet, or nothing
-        that ends at or before ``until``.
+        A transaction larger than the limit is a slice of its own, and one that changes the schema is a
+        slice's last. None when there is nothing yet, or nothing that ends at or before ``until``.
         """
         limits = _Limits(max_bytes, max_changes or _NO_LIMIT, until or _NO_LIMIT)
         for look in range(_LOOKS):
@@ -194,12 +194,19 @@ class LogReader:
         taken = 0
         changes = 0
         best: _Stop | None = None
+        is_last = False  # whether the transaction that is open where a segment ends is the last one
         for number in range(place.segment, len(self.segments)):
             segment = self.segments[number]
-            units = self.records(segment)
-            units = units[index.is_unit(units) & (units["end_lsn"] > after)]
+            records = self.records(segment)
+            units = records[index.is_unit(records) & (records["end_lsn"] > after)]
             begin = place.offset if number == place.segment else 0
+            schema = records["offset"][(records["kind"] == index.SCHEMA) & (records["offset"] >= begin)]
             allowed = int(np.searchsorted(units["end_lsn"], limits.until, "right"))
+            if is_last:
+                allowed = min(allowed, 1)
+            elif len(schema):
+                allowed = min(allowed, int(np.searchsorted(units["offset"], schema[0], "right")) + 1)
+                is_last = True
             if len(units):
                 sizes = units["offset"] - begin + taken
                 counts = np.cumsum(units["seq"]) + changes
@@ -218,7 +225,7 @@ class LogReader:
                     )
                 if count < len(units):
                     break
-            if best is not None and taken >= limits.bytes:
+            if best is not None and (taken >= limits.bytes or (is_last and count == allowed)):
                 break
             taken += segment.data.stat().st_size - begin
         return best

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pgsluice.changelog.compiled import compiled, copy_bytes
-from pgsluice.changelog.index import END, MARK, MESSAGE, OPENED, RECORD, RELATION, TYPE, WORDS, Records
+from pgsluice.changelog.index import (
+    END,
+    MARK,
+    MESSAGE,
+    OPENED,
+    RECORD,
+    RELATION,
+    SCHEMA,
+    TYPE,
+    WORDS,
+    Records,
+)
 from pgsluice.errors import DecodeError
 
 if TYPE_CHECKING:
@@ -28,8 +39,10 @@ MAX_RECORDS: Final = 8192  # found in one pass; the pass stops when they are use
 _OPEN, _COMMIT, _TS, _XID, _SEQ, _BASE, _MARKED, _WAL_END, _REPLY = 0, 1, 2, 3, 4, 5, 6, 7, 8
 _LOCAL_ONLY = 9  # whether changes that the source itself replicated from elsewhere are left out
 _FOREIGN = 10  # whether the open transaction came from elsewhere
-_STATE = 11
+_SCHEMA = 11  # the number of the table whose rows are changes of the schema
+_STATE = 12
 
+_SCHEMA_LOG: Final = np.frombuffer(b"pgsluice\0schema_log\0", np.uint8)  # as a Relation message begins
 _NO_RECORDS: Final = np.empty(0, RECORD)
 
 MORE: Final = 0  # the rest is a part of a message
@@ -69,6 +82,14 @@ def _put(
 
 
 @compiled
+def _is_schema_log(wire: npt.NDArray[np.uint8], at: int, stop: int) -> bool:
+    same = 0
+    while same < len(_SCHEMA_LOG) and at + same < stop and wire[at + same] == _SCHEMA_LOG[same]:
+        same += 1
+    return same == len(_SCHEMA_LOG)
+
+
+@compiled
 def _scan(
     wire: npt.NDArray[np.uint8],
     size: int,
@@ -87,7 +108,7 @@ def _scan(
             return at, out, found, BAD
         if at + 1 + length > size:
             break
-        if found + 2 > records.shape[0]:
+        if found + 3 > records.shape[0]:
             return at, out, found, AGAIN
         body = at + 5
         stop = at + 1 + length
@@ -129,15 +150,26 @@ def _scan(
                 _put(records, found, MARK, offset, 0, state, 0)
                 found += 1
                 state[_MARKED] = offset
+            is_schema = kind == 73 and count >= 5 and _big(wire, message + 1, 4) == state[_SCHEMA]
+            if is_schema and state[_FOREIGN] == 0:
+                _put(records, found, SCHEMA, offset, 0, state, state[_SCHEMA])
+                found += 1
             state[_SEQ] += 1
             if state[_FOREIGN] == 1:
                 at = stop
                 continue
+            if is_schema:
+                _put(records, found, MARK, offset + HEADER + count, 0, state, 0)
+                found += 1
+                state[_MARKED] = offset + HEADER + count
         elif kind == 82:  # 'R'elation
             if count < 5:
                 return at, out, found, BAD
-            _put(records, found, RELATION, offset, 0, state, _big(wire, message + 1, 4))
+            relid = _big(wire, message + 1, 4)
+            _put(records, found, RELATION, offset, 0, state, relid)
             found += 1
+            if _is_schema_log(wire, message + 5, stop):
+                state[_SCHEMA] = relid
         elif kind == 89:  # t'Y'pe
             if count < 5:
                 return at, out, found, BAD

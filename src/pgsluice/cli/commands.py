@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "snapshot": Entry("pgsluice.cli.snapshot:snapshot"),
     "resync": Entry("pgsluice.cli.resync:resync"),
     "dlq": Entry("pgsluice.cli.dlq.app:app"),
+    "schema": Entry("pgsluice.cli.schema.app:app"),
     "status": Entry("pgsluice.cli.status:status"),
     "tail": Entry("pgsluice.cli.tail:tail"),
     "demo": Entry("pgsluice.cli.demo:demo"),

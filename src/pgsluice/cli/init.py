@@ -41,6 +41,13 @@ KeylessOption = Annotated[
 Failover = Annotated[
     bool, typer.Option("--failover", help="Make a slot that follows a failover (PostgreSQL 17 and newer).")
 ]
+NoEventTriggers = Annotated[
+    bool,
+    typer.Option(
+        "--no-event-triggers",
+        help="Make no event triggers: of the schema, only changes of columns are seen then.",
+    ),
+]
 Upgrade = Annotated[
     bool, typer.Option("--upgrade", help="Bring a source that an older pgsluice prepared up to date.")
 ]
@@ -59,6 +66,7 @@ def init(
     all_tables: AllTables = False,
     keyless: KeylessOption = None,
     failover: Failover = False,
+    no_event_triggers: NoEventTriggers = False,
     upgrade: Upgrade = False,
     dry_run: DryRun = False,
     json_output: JsonOutput = False,
@@ -70,7 +78,7 @@ def init(
             source_url=source_url, name=name, slot=slot, publication=publication, tables=tables,
             exclude_tables=exclude_tables,
  schema_only_tables=schema_only_tables, schemas=schemas, all_tables=all_tables, keyless=keyless,
-            failover=failover,
+            failover=failover, event_triggers=False if no_event_triggers else None,
         ),
     )  # fmt: skip
     from pgsluice.source.install import init as prepare
@@ -94,6 +102,7 @@ def init_options(config: Config, *, upgrade: bool = False) -> InitOptions:
         selection=selection(config),
         failover=wanted.failover,
         upgrade=upgrade,
+        event_triggers=wanted.event_triggers,
     )
 
 

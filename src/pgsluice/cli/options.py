@@ -55,9 +55,11 @@ KEYS: Final = {
     "all_tables": "source.postgres.replication.all_tables",
     "keyless": "source.postgres.replication.keyless",
     "failover": "source.postgres.replication.failover",
+    "event_triggers": "source.postgres.replication.event_triggers",
 }
 """The configuration key of each option that is one."""
 
+_SWITCHED_OFF = ("event_triggers",)  # on by default; the others are off, and False means: not given
 _LISTS = ("tables", "exclude_tables", "schema_only_tables", "schemas")
 _ITEM = re.compile(r'(?:[^,"]|"[^"]*")+')
 
@@ -67,7 +69,7 @@ def flags(**options: Any) -> dict[str, Any]:
     result = {}
     for option, value in options.items():
         given = split_list(value) if option in _LISTS and value else value
-        if given not in (None, [], False):
+        if given not in (None, []) and (given is not False or option in _SWITCHED_OFF):
             result[KEYS[option]] = str(given) if isinstance(given, Path) else given
     return result
 

@@ -45,6 +45,8 @@ def _print(found: Status) -> None:
             f"slot      {slot['name']}, confirmed {slot['confirmed_flush_lsn']}, "
             f"{_size(slot['lag_bytes'])} behind, server keeps {_size(slot['held_bytes'])}"
         )
+    if found.source.get("notes_schema") is False:
+        print_text("schema    only changes of columns are seen, when rows come: there are no event triggers")
     if found.log.get("exists"):
         log = found.log
         print_text(

@@ -19,19 +19,21 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
+from pgsluice.changelog.position import Lsn
+from pgsluice.errors import TableChangedError, TargetSchemaError
 from pgsluice.pipeline.copy import is_missing
 from pgsluice.pipeline.copy_plan import registered
 from pgsluice.pipeline.schema_copy import read_schema
 from pgsluice.schema.match import OWN_SCHEMA
 from pgsluice.schema.renames import Renames
 from pgsluice.sinks.base import HoldsTables, SharesTables, Swap
-from pgsluice.source.connect import connect, source_errors
+from pgsluice.source.connect import connect, source_errors, wal_position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pgsluice.changelog.consumers import Consumers
-    from pgsluice.changelog.position import Copies, Lsn
+    from pgsluice.changelog.position import Copies
     from pgsluice.changelog.reader import LogReader
     from pgsluice.pipeline.copy import CopySource
     from pgsluice.pipeline.loop import SinkLoop
@@ -93,6 +95,7 @@ class Owner:
     pipeline: str  # the name under which the copy keeps its progress
     loop_for: Callable[[Sequence[int]], SinkLoop]
     keep: Keep
+    applies_schema: bool = False  # whether the target's schema follows the source's, by the stream
 
     @property
     def beside(self) -> Beside:
@@ -109,7 +112,12 @@ class TablesAnew:
         self._store = store
         self._copy: SinkLoop | None = None
         self._copying: tuple[int, ...] = ()
-        self._offered: Sequence[CopiedTable] = ()
+        self._offered: Sequence[tuple[CopiedTable, Lsn]] = ()  # and where they were seen
+        self._prepared: tuple[list[TableVersion], Lsn] | None = (
+            None  # to be copied next, and where it was seen
+        )
+        self._seen_at = Lsn(0)  # where tables were looked at last
+        self._outdated = False  # whether what is being copied was rewritten since
         self._gone: set[int] = set()  # tables of the log that the source does not publish any more
         self.relids: tuple[int, ...] = ()  # left alone: being copied, or waiting for their turn
         self.until: Lsn | None = None  # where both loops meet
@@ -119,14 +127,17 @@ class TablesAnew:
         """Whether the target has tables that can be filled beside the others."""
         return self._owner.source is not None and isinstance(self._owner.sink, HoldsTables)
 
-    def offer(self, tables: Sequence[CopiedTable]) -> None:
-        """The tables of the stream as they are now; called by another thread."""
-        self._offered = tables
+    def offer(self, tables: Sequence[CopiedTable], seen_at: Lsn) -> None:
+        """The tables of the stream as they are at a point; called by another thread."""
+        self._offered = [(table, max(seen_at, table.joined or Lsn(0))) for table in tables]
 
     def resume(self) -> None:
         """Go on with what the last run has begun."""
-        if self.relids:
-            self._begin()
+        if not self.relids:
+            return
+        versions = self._copied_now()
+        if self._fits(versions):  # else the source has changed one of them since, or it was never made
+            self._begin({version.relid: version for version in versions})
 
     def take_requests(self) -> None:
         """Leave tables alone that people have asked for."""
@@ -142,13 +153,36 @@ class TablesAnew:
         for request in asked:
             self._requests.note_begun(request)
 
-    def take_newcomers(self, copies: Copies | None) -> None:
+    def take_newcomers(self, copies: Copies | None, has_reached: Callable[[Lsn], bool]) -> None:
         """Leave tables alone that have come into the stream since the sink's own copy."""
-        offered, self._offered = self._offered, ()
-        if copies is not None and copies.finished and self.possible:
-            new = {table.relation.relid for table in offered if is_missing(table, copies)} - {*self.relids}
-            if new:
-                self._leave_alone(lambda table: table.relation.relid in new)
+        if copies is None or not copies.finished or not self.possible:
+            self._offered = ()
+            return
+        new = self._newcomers(copies)
+        # Where the target follows the source's schema, a table is there when the stream has come so far.
+        at_once = not self._owner.applies_schema
+        ready = {relid for relid, seen_at in new.items() if at_once or has_reached(seen_at)}
+        waiting = new.keys() - ready
+        self._offered = [each for each in self._offered if each[0].relation.relid in waiting]
+        if ready:
+            self._leave_alone(lambda table: table.relation.relid in ready)
+
+    def _newcomers(self, copies: Copies) -> dict[int, Lsn]:
+        """The tables that were offered and are missing, and where they were seen."""
+        return {
+            table.relation.relid: seen_at
+            for table, seen_at in self._offered
+            if is_missing(table, copies) and table.relation.relid not in self.relids
+        }
+
+    def is_needed(self, copies: Copies | None) -> bool:
+        """Whether tables are being copied, or wait for it."""
+        return bool(self.relids or (copies is not None and copies.finished and self._newcomers(copies)))
+
+    def take_rewritten(self, relids: set[int]) -> None:
+        """Copy tables anew whose rows are other ones now; the progress says so already."""
+        self._outdated = self._copy is not None and bool(relids & {*self._copying})
+        self._leave_alone(lambda table: table.relation.relid in relids)
 
     def take_unknown(self, versions: Iterable[TableVersion], copies: Copies | None) -> bool:
         """The same for tables of which changes are about to be applied; True if there were such."""
@@ -173,9 +207,10 @@ class TablesAnew:
         copy = self._copy
         if copy is None:
             if self.relids:
-                assert isinstance(self._owner.sink, HoldsTables)
-                self._owner.sink.forget(self._owner.pipeline)
-                self._begin()
+                self._begin_when_ready(position, reader)
+            return False
+        if self._outdated or self._was_outrun(copy.error):
+            self._begin_again()
             return False
         if copy.error is not None:
             raise copy.error
@@ -188,9 +223,22 @@ class TablesAnew:
             copy.join(_WAIT_SECONDS)
             return False
         self.until = max(self.until, copy.facts.position)  # it may have gone on before it heard of it
-        return position >= self.until or (
-            reader.end >= self.until and reader.next(position, 1, until=self.until) is None
-        )
+        return _has_passed(position, self.until, reader)
+
+    def _begin_when_ready(self, position: Lsn, reader: LogReader) -> None:
+        """Make the tables beside and begin, once the target has what the source's are made of now."""
+        if self._prepared is None:
+            self._prepared = self._copied_now(), self._seen_at
+        versions, seen_at = self._prepared
+        if self._owner.applies_schema and not _has_passed(position, seen_at, reader):
+            return  # a type of a column may come with the stream
+        sink = self._owner.sink
+        assert isinstance(sink, HoldsTables)
+        self._prepared = None
+        sink.forget(self._owner.pipeline)
+        for version in versions:
+            sink.make_beside(self._owner.renames.version(version), self._owner.beside.version(version))
+        self._begin()
 
     def put_in_place(self, consumers: Consumers, held: set[int]) -> None:
         """Put the tables that were copied in the place of the old ones, of those that the sink has held."""
@@ -234,6 +282,27 @@ class TablesAnew:
             self._copy, self._copying, self.until = None, (), None
         return not gone
 
+    def _was_outrun(self, error: BaseException | None) -> bool:
+        """Whether a copy ended because the source has changed a table since the one beside it was made."""
+        if isinstance(error, TableChangedError):
+            return True
+        return isinstance(error, TargetSchemaError) and not self._fits(self._copied_now())
+
+    def _copied_now(self) -> list[TableVersion]:
+        return self._tables_now(lambda table: table.relation.relid in self.relids)[1]
+
+    def _fits(self, versions: Iterable[TableVersion]) -> bool:
+        """Whether the tables beside are made for these versions."""
+        sink = self._owner.sink
+        assert isinstance(sink, HoldsTables)
+        return all(sink.holds(self._owner.beside.version(version)) for version in versions)
+
+    def _begin_again(self) -> None:
+        """Copy the same tables once more, as they are now: the source has changed one of them meanwhile."""
+        logger.info("a table was changed while it was copied anew, beginning again", sink=self._owner.name)
+        self.stop()
+        self._copy, self._copying, self.until, self._outdated = None, (), None, False
+
     def stop(self) -> None:
         """Let the copy finish its batch, and wait for it."""
         if self._copy is not None and self._copy.ident is not None:
@@ -243,26 +312,32 @@ class TablesAnew:
     def _leave_alone(self, wanted: Callable[[CopiedTable], bool]) -> bool:
         """From here on the sink's own loop applies nothing to these tables."""
         owner = self._owner
-        assert owner.source is not None
         assert isinstance(owner.sink, HoldsTables)
-        with source_errors(owner.source.url, "list the tables"), connect(owner.source.url) as conn:
-            published = owner.source.tables(conn)
-            asked = [table for table in published if wanted(table) and self._may_begin(table)]
-            schema = read_schema(owner.name, owner.sink, owner.source, owner.renames, conn, published)
-            if schema is not None and asked:  # a table that is new here has no rows yet
-                schema.make((*schema.before, *schema.after))
-            tables = self._with_tied(asked, published)
-            versions = [registered(self._store(), table, conn) for table in tables]
+        tables, _ = self._tables_now(lambda table: wanted(table) and self._may_begin(table))
         if not self.relids:  # what an earlier copy has left under this name would be taken for its progress
             owner.sink.forget(owner.pipeline)
-        for version in versions:
-            owner.sink.make_beside(owner.renames.version(version), owner.beside.version(version))
         relids = (*self.relids, *(table.relation.relid for table in tables))
         if not tables or not owner.keep(relids):
             return False
         self.relids = relids
         logger.info("copying tables anew", sink=owner.name, tables=[table.qualified for table in tables])
         return True
+
+    def _tables_now(
+        self, wanted: Callable[[CopiedTable], bool]
+    ) -> tuple[list[CopiedTable], list[TableVersion]]:
+        """Tables as the source has them now, with those tied to them; the target gets what it lacks."""
+        owner = self._owner
+        assert owner.source is not None
+        with source_errors(owner.source.url, "list the tables"), connect(owner.source.url) as conn:
+            published = owner.source.tables(conn)
+            asked = [table for table in published if wanted(table)]
+            schema = read_schema(owner.name, owner.sink, owner.source, owner.renames, conn, published)
+            if schema is not None and asked and not owner.applies_schema:  # what is new here has no rows yet
+                schema.make((*schema.before, *schema.after))
+            tables = self._with_tied(asked, published)
+            self._seen_at = wal_position(conn)
+            return tables, [registered(self._store(), table, conn) for table in tables]
 
     def _with_tied(
         self, tables: Sequence[CopiedTable], published: Sequence[CopiedTable]
@@ -288,9 +363,10 @@ class TablesAnew:
         assert self._owner.source is not None
         return relation.relid not in self.relids and self._owner.source.wanted(relation.schema, relation.name)
 
-    def _begin(self) -> None:
+    def _begin(self, versions: Mapping[int, TableVersion] | None = None) -> None:
         self._copying = self.relids
         self._copy = self._owner.loop_for(self.relids)
+        self._copy.met |= versions or {}  # that what is beside was made for
         self._copy.open()
         self._copy.start()
 
@@ -339,6 +415,11 @@ class TablesAnew:
         for request in self._open() if not self.relids else ():
             if request.begun and self._requests is not None:
                 self._requests.done(request)
+
+
+def _has_passed(position: Lsn, lsn: Lsn, reader: LogReader) -> bool:
+    """Whether everything up to a place is applied."""
+    return position >= lsn or (reader.end >= lsn and reader.next(position, 1, until=lsn) is None)
 
 
 def _is_close(copied: Lsn, position: Lsn, reader: LogReader) -> bool:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from pgsluice.changelog.envelope import ENVELOPE, in_envelope
+from pgsluice.modifiers.chain import Chain
 from pgsluice.pipeline.letters.place import without
 from pgsluice.pipeline.session import error_of_job
 from pgsluice.pipeline.staging import stage, staged_tables
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.letters.place import Place
+    from pgsluice.schema.entry import SchemaEntry
     from pgsluice.schema.table import TableVersion
     from pgsluice.schema.typed.choices import SpecialValues
     from pgsluice.sinks.base import RawRange, Swap
@@ -68,6 +69,8 @@ class _Staged:
 
 class LogStep:
     """The data of one slice of the log, or of some ranges of tables."""
+
+    entry: SchemaEntry | None = None  # rows only
 
     def __init__(
         self,
@@ -203,6 +206,14 @@ def _errors_of_jobs() -> Iterator[None]:
         yield
     except Exception as exc:
         raise error_of_job(exc) or exc from exc
+
+
+class SchemaStep(LogStep):
+    """One change of the schema; it has no rows."""
+
+    def __init__(self, entry: SchemaEntry, spark: Callable[[], SparkSession], scratch: Path) -> None:
+        super().__init__((), {}, Chain(), spark, scratch, small=True)
+        self.entry = entry
 
 
 class LogBatch:

@@ -31,6 +31,7 @@ def build_source(config: Config, *, init: bool = False, upgrade: bool = False) -
         slot=asked.slot,
         publication=asked.publication,
         failover=asked.failover,
+        event_triggers=asked.event_triggers,
         heartbeat=asked.heartbeat_interval,
         origin=asked.origin,
     )

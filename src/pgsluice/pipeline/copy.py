@@ -34,7 +34,7 @@ from pgsluice.pipeline.schema_copy import read_schema
 from pgsluice.pipeline.session import error_of_job
 from pgsluice.postgres.session import has_relation
 from pgsluice.sinks.base import HoldsTables, SharesTables
-from pgsluice.source.connect import connect, source_errors
+from pgsluice.source.connect import connect, source_errors, wal_position
 from pgsluice.source.snapshot.point import hold_point
 from pgsluice.source.snapshot.tables import rewritten_tables
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.copy_plan import CopyBatch
     from pgsluice.pipeline.loop import LoopFacts
+    from pgsluice.pipeline.schema_copy import SchemaCopy
     from pgsluice.pipeline.touched import TouchedKeys
     from pgsluice.postgres.session import Connection
     from pgsluice.schema.renames import Renames
@@ -71,6 +72,9 @@ class CopySource:
     tables: Callable[[Connection], list[CopiedTable]]  # what there is, at the point of a connection
     wanted: Callable[[str, str], bool]
     definitions: Callable[[Connection], list[int]]  # further tables, of which only the definition is wanted
+    lists_tables: bool = (
+        True  # whether the publication has a list: what is attached comes into the stream then
+    )
 
 
 class TableCopy:
@@ -142,6 +146,12 @@ class TableCopy:
                 (table.relation.schema, table.relation.name) for table in published
             )
             self._note_unused_names(point.conn)
+            schema = read_schema(
+                self._name, self._sink, self._source, self._renames, point.conn, published, point.snapshot
+            )
+            if schema is not None and not before.copies.finished and schema.is_outdated:
+                before = self._unmade(schema, before)
+            assert before.copies is not None
             missing = self._missing(published, before.copies)
             tables = self._next_ones(missing)
             logger.info(
@@ -157,10 +167,18 @@ class TableCopy:
             self.versions |= {each.relid: each for batch in batches for each in batch.versions.values()}
             self._report.begin(str(point.lsn), batches)
             are_last = len(tables) == len(missing)
-            with self._noting_rewritten(tables), self._schema(point, published, are_last=are_last):
+            with self._noting_rewritten(tables), self._schema(schema, point, are_last=are_last):
                 if not self._apply_all(batches, before, point.lsn) or not are_last:
                     return False
         return self._finish(before, point.lsn, [table.relation.relid for table in tables])
+
+    def _unmade(self, schema: SchemaCopy, before: Progress) -> Progress:
+        """Begin again from nothing: rows that were copied are of tables that are others now."""
+        begun = replace(before, copies=Copies())
+        if self._token is not None:
+            self._apply(begun.encode())
+        schema.sink.unmake()
+        return begun
 
     def _note_unused_names(self, conn: Connection) -> None:
         """Say which tables are to have another name and are not there: the name may be mistyped."""
@@ -190,22 +208,25 @@ class TableCopy:
             raise
 
     @contextmanager
-    def _schema(self, point: Point, published: Sequence[CopiedTable], *, are_last: bool) -> Iterator[None]:
+    def _schema(self, schema: SchemaCopy | None, point: Point, *, are_last: bool) -> Iterator[None]:
         """Around the copy of rows: what they need before it, and what is better made after the last."""
-        schema = read_schema(
-            self._name, self._sink, self._source, self._renames, point.conn, published, point.snapshot
-        )
         if schema is None:
             yield
             return
         if self._token is None:
             schema.clean(point.conn)
-        schema.make(schema.before)
+        schema.make(schema.before, noted=True)
         yield
         if are_last and not self._stopping.is_set():
             schema.make(schema.after)
             schema.set_sequences(point.conn)
             schema.fill_views(point.conn)
+            schema.sink.finish_making()
+
+    def published(self) -> tuple[list[CopiedTable], Lsn]:
+        """The tables that the sink should hold as they are now, and where that is."""
+        with source_errors(self._source.url, "list the tables"), connect(self._source.url) as conn:
+            return self._wanted(self._source.tables(conn)), wal_position(conn)
 
     def left_out(self, copies: Copies) -> tuple[int, ...]:
         """The tables that a sink holds and that are passed over from now on, as they were before."""
@@ -219,8 +240,7 @@ class TableCopy:
         """Whether there are tables that a sink should hold and does not."""
         if copies is None or not copies.finished:
             return True
-        with source_errors(self._source.url, "list the tables"), connect(self._source.url) as conn:
-            return bool(self._missing(self._wanted(self._source.tables(conn)), copies))
+        return bool(self._missing(self.published()[0], copies))
 
     def _wanted(self, published: Sequence[CopiedTable]) -> list[CopiedTable]:
         wanted = self._source.wanted

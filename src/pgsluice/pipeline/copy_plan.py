@@ -18,7 +18,7 @@ import structlog
 from pgsluice.changelog.envelope import SNAPSHOT
 from pgsluice.changelog.position import PartlyCopied
 from pgsluice.pipeline.batch import LogStep
-from pgsluice.schema.catalog import describe_table, describe_types
+from pgsluice.schema.catalog import completed, describe_types
 from pgsluice.source.pgoutput.relation import relation_message, table_version
 from pgsluice.source.snapshot.ranges import Copied, CopyRange, cut
 from pgsluice.source.snapshot.touched import KeyedRows, RemovedKeys, keyed_rows, removed_keys
@@ -189,8 +189,7 @@ def registered(store: SchemaStore, table: CopiedTable, conn: Connection) -> Tabl
 
     def describe() -> TableVersion:
         types = describe_types(conn, [column.type_oid for column in relation.columns])
-        key = describe_table(conn, relation.relid)
-        return replace(table_version(relation, 0, types), primary_key=key)
+        return completed(table_version(relation, 0, types), conn)
 
     return store.register(relation_message(relation), describe, complete=True)
 

@@ -86,8 +86,9 @@ class Intake:
         """What follows a position, if that is much; a smaller batch had better grow meanwhile."""
         most = min(self._options.max_bytes, most)
         slice_ = self._read_up_to(after, until, most)
-        is_much = slice_ is not None and slice_.bytes > max(self._options.small_bytes, most // 2)
-        return slice_ if is_much else None
+        if slice_ is None or slice_.changes_schema:  # its tables may be made by what comes before
+            return None
+        return slice_ if slice_.bytes > max(self._options.small_bytes, most // 2) else None
 
     def _fill(self, slice_: LogSlice, until: Lsn | None, stopping: threading.Event) -> LogSlice | None:
         """

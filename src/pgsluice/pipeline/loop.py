@@ -18,11 +18,12 @@ from pgsluice.changelog.arriving import BrokenOffError
 from pgsluice.changelog.consumers import Consumers
 from pgsluice.changelog.position import Lsn, Progress
 from pgsluice.changelog.reader import LogReader
+from pgsluice.errors import TableChangedError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.ahead import ReadAhead
 from pgsluice.pipeline.anew import Beside, Owner, TablesAnew, beside_name, only
 from pgsluice.pipeline.arriving import ArrivingStep, EarlyStart
-from pgsluice.pipeline.batch import LogBatch, LogStep
+from pgsluice.pipeline.batch import LogBatch, LogStep, SchemaStep
 from pgsluice.pipeline.copy import TableCopy
 from pgsluice.pipeline.gap import require_all_since
 from pgsluice.pipeline.intake import Intake
@@ -31,18 +32,27 @@ from pgsluice.pipeline.letters.reading import LetterReader
 from pgsluice.pipeline.letters.replay import Replay
 from pgsluice.pipeline.policy import with_patience
 from pgsluice.pipeline.remembered import with_progress
+from pgsluice.pipeline.schema_steps import (
+    for_target,
+    read_entries,
+    refused_change,
+    require_unchanged,
+    steps_of,
+    without_changes,
+)
+from pgsluice.pipeline.schema_versions import note_entries
 from pgsluice.pipeline.sequences import FollowedSequences
 from pgsluice.pipeline.session import spark_is_gone
 from pgsluice.pipeline.touched import TouchedKeys
 from pgsluice.pipeline.trouble import TroubleNote
 from pgsluice.schema.renames import Renames
 from pgsluice.schema.store import SchemaStore
-from pgsluice.sinks.base import HoldsTables, TakesSchema
+from pgsluice.sinks.base import HoldsTables, TakesSchema, follows_schema, passes_schema
 from pgsluice.source.relations import Relations
 from pgsluice.units import readable_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -57,11 +67,12 @@ if TYPE_CHECKING:
     from pgsluice.pipeline.intake import BatchOptions
     from pgsluice.pipeline.letters.replay import Judged
     from pgsluice.pipeline.session import LazySpark
+    from pgsluice.schema.entry import ObjectChange, SchemaEntry
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Sink, SinkContext, Swap
     from pgsluice.source.relations import Catalog, DecodableRange
     from pgsluice.source.snapshot.tables import CopiedTable
-    from pgsluice.state.dead_letter import LetterBook
+    from pgsluice.state.dead_letter import LetterBook, Refused
     from pgsluice.state.requests import Requests
 
 logger = structlog.get_logger(__name__)
@@ -77,6 +88,7 @@ class LoopFacts:
     position: Lsn = field(default_factory=lambda: Lsn(0))
     batches: int = 0
     changes: int = 0
+    schema_changes: int = 0  # transactions that had some
     early: int = 0  # transactions that were applied while they came in
     retrying: str = ""  # why, while the target can't take a batch
     note: TroubleNote | None = None  # where others see that, too
@@ -126,6 +138,8 @@ class SinkLoop(threading.Thread):
         requests: Requests | None = None,
         letters: LetterBook | None = None,
         on_error: OnError = "stop",
+        notes_schema: bool = False,
+        copies_once: bool = False,
     ) -> None:
         super().__init__(name=f"sink-{name}", daemon=True)
         sink = self._sink = with_progress(sink, name)
@@ -152,6 +166,7 @@ class SinkLoop(threading.Thread):
         self._copy_from = copy_from
         self._copies_first = copies_first and copy_from is not None  # else a new sink begins with the stream
         self._anew_pipeline = f"{context.pipeline}/anew"
+        self._applies_schema = follows_schema(sink) and notes_schema
         self.met: dict[int, TableVersion] = {}  # the version in which a table came last, by relid
         self._anew = TablesAnew(
             Owner(
@@ -162,10 +177,12 @@ class SinkLoop(threading.Thread):
                 self._anew_pipeline,
                 self._loop_beside,
                 self._keep_anew,
+                applies_schema=self._applies_schema,
             ),
             requests,
             lambda: self._store,
         )
+        self._copies_once = copies_once  # beside another loop: tables that change are begun with again
         self._copies: Copies | None = None
         self._copied_names: dict[int, str] = {}  # of the tables that are copied, by relid
         self._new = True  # no progress
@@ -233,9 +250,9 @@ class SinkLoop(threading.Thread):
         self._limit = lsn if exactly else None
         self._until = lsn
 
-    def offer(self, tables: Sequence[CopiedTable]) -> None:
-        """Say which tables are in the stream now: some may have to be copied."""
-        self._anew.offer(tables)
+    def offer(self, tables: Sequence[CopiedTable], seen_at: Lsn) -> None:
+        """Say which tables are in the stream at a point: some may have to be copied."""
+        self._anew.offer(tables, seen_at)
 
     @property
     def copied_tables(self) -> set[int]:
@@ -245,7 +262,9 @@ class SinkLoop(threading.Thread):
     def run(self) -> None:
         """The loop; its error is kept for the one who watches."""
         store = self._store = SchemaStore(self._log / "schema.db")
-        relations = Relations(store, catalog=self._catalog, wanted=self._takes)
+        relations = Relations(
+            store, catalog=self._catalog, wanted=self._takes, with_schema=passes_schema(self._sink)
+        )
         try:
             if not self._is_open and not self._with_patience(self._open_at_last):
                 return  # stopped before the target came back
@@ -302,6 +321,9 @@ class SinkLoop(threading.Thread):
             touched=TouchedKeys(self._log, store, self._catalog, self._stopping),
         )
         self._note_left_out(copy)
+        if self._applies_schema and self._copies is not None and self._copies.finished:
+            self._anew.offer(*copy.published())  # begun with when the stream has come to where they were made
+            return
         if not copy.is_needed(self._copies):
             return
         if not self._new:
@@ -312,6 +334,9 @@ class SinkLoop(threading.Thread):
         if token is not None:
             progress = Progress.decode(token)
             self._copies = progress.copies
+            note_entries(
+                self._reader, store.history, progress.end_lsn
+            )  # which the copy has, and the loop skips
             self._moved_to(progress.end_lsn, token)
 
     def _keep_beginning(self) -> None:
@@ -335,9 +360,15 @@ class SinkLoop(threading.Thread):
     def _tend_anew(self) -> None:
         """Begin with tables that are copied anew, and put those in place that are ready."""
         self._with_patience(self._anew.take_requests)
-        self._with_patience(lambda: self._anew.take_newcomers(self._copies))
+        self._with_patience(lambda: self._anew.take_newcomers(self._copies, self._has_reached))
         if self._anew.tend(self.facts.position, self._ahead.end, self._reader):
             self._anew.put_in_place(self._consumers, self.copied_tables)
+
+    def _has_reached(self, lsn: Lsn) -> bool:
+        """Whether everything up to a position is applied."""
+        return self.facts.position >= lsn or (
+            self._reader.end >= lsn and self._reader.next(self.facts.position, 1) is None
+        )
 
     def _keep_anew(
         self, relids: tuple[int, ...], swaps: Sequence[Swap] = (), copied: Sequence[int] = ()
@@ -394,6 +425,7 @@ class SinkLoop(threading.Thread):
             options=self._options,
             copy_from=only(self._copy_from, relids),
             renames=Beside(pipeline=self._anew_pipeline),
+            copies_once=True,
         )
 
     def _move(self, progress: Progress, swaps: Sequence[Swap] = ()) -> bool:
@@ -421,7 +453,7 @@ class SinkLoop(threading.Thread):
 
     def _is_done(self, position: Lsn) -> bool:
         """Whether that is as far as it was to go, and nothing is copied beside it."""
-        return self._until is not None and position >= self._until and not self._anew.relids
+        return self._until is not None and position >= self._until and not self._anew.is_needed(self._copies)
 
     def _idle(self) -> None:
         """Wait for more; when nothing comes for long, let the progress follow the stream."""
@@ -435,6 +467,15 @@ class SinkLoop(threading.Thread):
             self._move(self._progress(end))
 
     def _apply(self, slice_: LogSlice, ready: LogStep | None, relations: Relations) -> None:
+        if slice_.changes_schema and self._copies_once and self._copies is not None:
+            require_unchanged(slice_.ranges, self._copies)
+        if slice_.changes_schema and not self._with_patience(
+            lambda: note_entries(self._reader, self._store.history, slice_.end)
+        ):
+            return
+        if slice_.changes_schema and self._applies_schema:
+            self._apply_with_schema(slice_, relations)
+            return
         step = ready
         end = ""
 
@@ -453,6 +494,71 @@ class SinkLoop(threading.Thread):
 
         if self._with_patience(once):
             self._applied(slice_.end, end, slice_.changes)
+            self.facts.schema_changes += slice_.changes_schema
+
+    def _apply_with_schema(self, slice_: LogSlice, relations: Relations) -> None:
+        """Rows and changes of the schema, in the order of the source and in one go."""
+        source = self._copy_from
+        wanted = source.wanted if source is not None else lambda *_: True
+        entries = {
+            range_: for_target(entry, self._renames, self._catalog)
+            for range_, entry in read_entries(slice_.ranges, wanted, self._copies).items()
+        }
+        changes = [change for entry in entries.values() for change in entry.changes]
+        self._note_made(changes, slice_.start)
+        lists = source is not None and source.lists_tables
+        others = {change.oid for change in changes if change.rewritten or (lists and change.is_attached)}
+        rewritten = others & self.copied_tables
+        end = ""
+
+        def made(without: Collection[Refused]) -> LogBatch:
+            nonlocal end
+            steps = steps_of(  # first: a table that has to be copied before moves the progress
+                slice_.ranges,
+                without_changes(entries, without),
+                lambda ranges: self._step(replace(slice_, ranges=ranges), relations),
+                lambda entry: SchemaStep(entry, self._session, self._context.state_dir),
+            )
+            anew = (*self._anew.relids, *sorted(rewritten - {*self._anew.relids}))
+            end = replace(self._progress(slice_.end), anew=anew).encode()
+            return LogBatch(self._token, end, steps)
+
+        def once() -> None:
+            if rewritten and not self._anew.relids and isinstance(self._sink, HoldsTables):
+                self._sink.forget(self._anew_pipeline)  # nothing of an earlier copy is gone on with
+            self._hand_over_with_schema(made, slice_, entries)
+
+        if self._with_patience(once):
+            self._applied(slice_.end, end, slice_.changes)
+            self.facts.schema_changes += 1
+            if rewritten:
+                self._anew.take_rewritten(rewritten)
+
+    def _hand_over_with_schema(
+        self,
+        made: Callable[[Collection[Refused]], LogBatch],
+        slice_: LogSlice,
+        entries: Mapping[LogRange, SchemaEntry],
+    ) -> None:
+        if self._desk is None:
+            self._sink.apply(made(()))
+        else:
+            self._desk.apply_with_schema(
+                made, (slice_.start, slice_.end), lambda error: refused_change(error, entries)
+            )
+
+    def _note_made(self, changes: Sequence[ObjectChange], position: Lsn) -> None:
+        """A table that is made in the stream lacks nothing, if it is published from then on."""
+        if self._copies is not None:
+            lists = self._copy_from is not None and self._copy_from.lists_tables
+            made = [
+                each.oid
+                for each in changes
+                if each.before is None
+                and each.definition.get("kind") == "table"
+                and (not lists or "bound" in each.definition)
+            ]
+            self._copies = self._copies.with_copied(position, made) if made else self._copies
 
     def _apply_arriving(self, relations: Relations) -> bool:
         """Begin with a transaction that is still coming in; False when there is none to begin with."""
@@ -521,8 +627,15 @@ class SinkLoop(threading.Thread):
                 if (lsn := self._copied_at(version, self._copies, after)) is not None
             )
             parts = [replace(part, copied=copied) for part in parts]
-        self.met |= {version.relid: version for version in tables.values()}
+        self._note_met(tables.values())
         return parts, {number: self._renames.version(version) for number, version in tables.items()}
+
+    def _note_met(self, versions: Iterable[TableVersion]) -> None:
+        for version in versions:
+            known = self.met.get(version.relid)
+            if self._copies_once and known is not None and known.columns != version.columns:
+                raise TableChangedError(f"{version.qualified} was changed while it was copied anew")
+            self.met[version.relid] = version
 
     def _copied_at(self, version: TableVersion, copies: Copies, after: Lsn) -> Lsn | None:
         """Where a table was copied last, if after a position; or one that took its name since."""

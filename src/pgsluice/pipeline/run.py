@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import structlog
 
 from pgsluice.changelog.consumers import Consumers
-from pgsluice.changelog.position import Progress
+from pgsluice.changelog.position import Lsn, Progress
 from pgsluice.errors import ConfigError, SourceError, TargetError, TargetUnavailableError
 from pgsluice.modifiers.chain import Chain
 from pgsluice.observability.logs import configure_for_library
@@ -23,6 +23,7 @@ from pgsluice.pipeline.batch import remove_leftovers
 from pgsluice.pipeline.copy import CopySource, TableCopy
 from pgsluice.pipeline.intake import BatchOptions
 from pgsluice.pipeline.loop import LoopFacts, SinkLoop
+from pgsluice.pipeline.schema_versions import Acknowledgements
 from pgsluice.pipeline.session import LazySpark, SparkOptions
 from pgsluice.schema.renames import Renames
 from pgsluice.schema.store import SchemaStore
@@ -35,7 +36,6 @@ from pgsluice.state.dead_letter import LetterBook
 from pgsluice.state.requests import Requests
 
 if TYPE_CHECKING:
-    from pgsluice.changelog.position import Lsn
     from pgsluice.pipeline.config.targets import OnError
     from pgsluice.sinks.base import Sink
     from pgsluice.source.records import PipelineRecord
@@ -50,7 +50,7 @@ STATE_HOME: Final = "~/.pgsluice"
 _START_SECONDS: Final = 60.0  # for the listener to connect and stream; retries included
 _WATCH_SECONDS: Final = 0.05
 _RESTART_SECONDS: Final = 0.5
-_LOOK_SECONDS: Final = 5.0  # between looks at the publication
+_LOOK_SECONDS: Final = 5.0  # between looks at the publication, and acknowledgements
 
 
 class Pipeline:
@@ -102,6 +102,8 @@ class Pipeline:
         self._listener_logs = dict(listener_logs or {})
         self._stopping = threading.Event()
         self._looked_at = 0.0
+        self._schema_changes = 0  # up to which the publication was looked at
+        self._acks = Acknowledgements(source, name, self.log_dir)
         self.loops: dict[str, SinkLoop] = {}
 
     def run(self, *, once: bool = False) -> bool:
@@ -144,6 +146,7 @@ class Pipeline:
                 logger.info(
                     "sink at rest", sink=name, changes=loop.facts.changes, position=str(loop.facts.position)
                 )
+            self._acknowledge_schema()
         finally:
             self._stop_loops()
             listener.stop()
@@ -178,6 +181,7 @@ class Pipeline:
                 letters=LetterBook(self.state_dir),
                 on_error=self._on_error if isinstance(self._on_error, str) else self._on_error[name],
                 renames=self._renames_of(name),
+                notes_schema=self._source.notes_schema(),
             )
             self.loops[name] = loop
             try:
@@ -201,6 +205,7 @@ class Pipeline:
             lambda conn: published_tables(conn, record.publication, record.joined),
             self._is_wanted,
             self._source.schema_only_tables,
+            lists_tables=record.selection.scope == "list",
         )
 
     def _require_elsewhere(self, name: str, sink: Sink) -> None:
@@ -274,24 +279,33 @@ class Pipeline:
             self._raise_errors()
             if not any(loop.is_alive() for loop in self.loops.values()):
                 return
-            self._offer_tables()
+            if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
+                self._looked_at = time.monotonic()
+                self._offer_tables()
+                self._acknowledge_schema()
             if not listener.check():
                 logger.warning("listener ended, starting it again")
                 time.sleep(_RESTART_SECONDS)
                 listener.start()
 
     def _offer_tables(self) -> None:
-        """Let the loops hear of tables that have come into the publication; now and then."""
-        if time.monotonic() - self._looked_at < _LOOK_SECONDS:
-            return
-        self._looked_at = time.monotonic()
+        """Let the loops hear of tables that have come into the publication."""
+        changed = sum(loop.facts.schema_changes for loop in self.loops.values())
         try:
-            tables = self._source.published(self._name)
+            if changed != self._schema_changes:  # there may be new tables
+                self._source.refresh(self._name)
+            tables, seen_at = self._source.published(self._name)
         except SourceError as exc:  # the listener says what is wrong
             logger.debug("tables not listed", reason=str(exc))
             return
+        self._schema_changes = changed
         for loop in self.loops.values():
-            loop.offer([t for t in tables if self._is_wanted(t.relation.schema, t.relation.name)])
+            loop.offer([t for t in tables if self._is_wanted(t.relation.schema, t.relation.name)], seen_at)
+
+    def _acknowledge_schema(self) -> None:
+        """Tell the source which versions of its schemas all targets have."""
+        if all(loop.is_streaming for loop in self.loops.values()):
+            self._acks.tell(min((loop.facts.position for loop in self.loops.values()), default=Lsn(0)))
 
     def _raise_errors(self) -> None:
         for loop in self.loops.values():

@@ -17,6 +17,7 @@ from pgsluice.source.snapshot.schema_dump import dump_schema
 from pgsluice.source.snapshot.tables import (
     filled_views,
     owned_sequences,
+    roots_without_partitions,
     sequence_values,
     tables_besides,
 )
@@ -63,9 +64,14 @@ class SchemaCopy:
         schema, name = self.renames.table((each.schema, each.name))
         return replace(each, schema=schema, name=name)
 
-    def make(self, statements: Sequence[SchemaStatement]) -> None:
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the source has changed something that an unfinished copy has made."""
+        return self.sink.is_outdated(self.renames.statements((*self.before, *self.after)))
+
+    def make(self, statements: Sequence[SchemaStatement], *, noted: bool = False) -> None:
         """Make what is not there yet."""
-        self.sink.make_objects(self.renames.statements(statements))
+        self.sink.make_objects(self.renames.statements(statements), noted=noted)
 
     def set_sequences(self, conn: Connection) -> None:
         """Bring the target's sequences to where the source's are."""
@@ -89,7 +95,8 @@ def read_schema(
     """The schema at a snapshot, or of now; None for a target that takes none."""
     if not isinstance(sink, TakesSchema) or sink.schema_options is None:
         return None
-    kept = [*(table.relation.relid for table in tables), *source.definitions(conn)]
+    empty = [relid for relid, schema, table in roots_without_partitions(conn) if source.wanted(schema, table)]
+    kept = [*(table.relation.relid for table in tables), *source.definitions(conn), *empty]
     without, quoted = tables_besides(conn, kept), bool(renames)
     owners, privileges = sink.schema_options.owners, sink.schema_options.privileges
     dump = dump_schema(conn, snapshot, without=without, owners=owners, privileges=privileges, quoted=quoted)

@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pgsluice.changelog.consumers import Consumers
-from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.reader import BEHIND_REMEDY, LogReader
 from pgsluice.changelog.segment import read_meta, segments
 from pgsluice.errors import SinkBehindLogError, SluiceError
 from pgsluice.pipeline.copy_report import SinkReport, read_reports
 from pgsluice.pipeline.letters.desk import is_letters_name
 from pgsluice.pipeline.trouble import Trouble, read_troubles
-from pgsluice.source.connect import connect, identify, source_errors
+from pgsluice.source.connect import connect, identify, source_errors, wal_position
+from pgsluice.source.event_triggers import has_triggers
 from pgsluice.source.handshake import require_log_of
 from pgsluice.source.process import listening_process
 from pgsluice.source.records import require_pipeline
@@ -32,8 +32,7 @@ from pgsluice.state.requests import Requests
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pgsluice.postgres.session import Connection
-
+    from pgsluice.changelog.position import Lsn
 
 START_ANEW: Final = (
     "What was written since is lost: pgsluice destroy, then init, and copy again into an empty target"
@@ -133,10 +132,11 @@ class _Source:
 def _look_at_source(status: Status, url: str) -> _Source | None:
     try:
         with source_errors(url, "read the state of the slot"), connect(url) as connection:
-            wal_end = _wal_end(connection)
+            wal_end = wal_position(connection)
             status.source = {"database": connection.info.dbname, "wal_end": str(wal_end)}
             record = require_pipeline(connection, status.name)
             status.source["publication"] = record.publication
+            status.source["notes_schema"] = has_triggers(connection)
             slot = read_slot(connection, record.slot)
             status.slot = _slot_facts(slot)
             status.problems += _slot_problems(slot, running=status.running)
@@ -144,12 +144,6 @@ def _look_at_source(status: Status, url: str) -> _Source | None:
     except SluiceError as exc:
         status.problems.append(_problem(exc))
         return None
-
-
-def _wal_end(connection: Connection) -> Lsn:
-    row = connection.execute("SELECT pg_catalog.pg_current_wal_lsn()::text").fetchone()
-    assert row is not None
-    return Lsn.parse(row[0])
 
 
 def _slot_facts(slot: SlotState) -> dict[str, Any]:

@@ -1,16 +1,16 @@
 """
-What the source's catalog says beyond the stream: the types that users made, and primary keys.
+What the source's catalog says beyond the stream: the types that users made, numbers of columns, keys.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import class_row, tuple_row
 
 from pgsluice.schema.pgtypes import is_built_in, resolve, with_typmod
-from pgsluice.schema.table import PgType, TypeKind
+from pgsluice.schema.table import PgType, TableVersion, TypeKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,12 +46,28 @@ JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
 LEFT JOIN pg_catalog.pg_type e ON e.typarray = t.oid
 """
 
-_PRIMARY_KEY = """
+_NUMBERS = """
+SELECT attname, attnum::int4
+FROM pg_catalog.pg_attribute
+WHERE attrelid = %s::pg_catalog.oid AND attnum > 0 AND NOT attisdropped
+"""
+# The primary key, else the shortest unique index that holds for all rows and has no NULL in it.
+_NAMING = """
 SELECT a.attname
-FROM pg_catalog.pg_index i
-CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS part(attnum, place)
-JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = part.attnum
-WHERE i.indrelid = %s::pg_catalog.oid AND i.indisprimary AND part.place <= i.indnkeyatts
+FROM (
+    SELECT i.indrelid, i.indkey::int2[] AS key, i.indnkeyatts
+    FROM pg_catalog.pg_index i
+    WHERE i.indrelid = %s::pg_catalog.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
+      AND i.indexprs IS NULL AND NOT EXISTS (
+          SELECT FROM pg_catalog.pg_attribute n
+          WHERE n.attrelid = i.indrelid AND NOT n.attnotnull
+            AND n.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
+    ORDER BY NOT i.indisprimary, i.indnkeyatts, i.indexrelid
+    LIMIT 1
+) best
+CROSS JOIN LATERAL unnest(best.key) WITH ORDINALITY AS part(attnum, place)
+JOIN pg_catalog.pg_attribute a ON a.attrelid = best.indrelid AND a.attnum = part.attnum
+WHERE part.place <= best.indnkeyatts
 ORDER BY part.place
 """
 
@@ -80,10 +96,15 @@ def describe_types(conn: psycopg.Connection[Any], oids: Iterable[int]) -> dict[i
     return {oid: _build(oid, rows) for oid in wanted if oid in rows}
 
 
-def describe_table(conn: psycopg.Connection[Any], relid: int) -> tuple[str, ...]:
-    """The columns of the table's primary key, in the key's order; empty when there is none."""
+def completed(version: TableVersion, conn: psycopg.Connection[Any]) -> TableVersion:
+    """A version of the stream with what only the catalog knows: numbers of columns, and what names a row."""
     with conn.cursor(row_factory=tuple_row) as cursor:
-        return tuple(name for (name,) in cursor.execute(_PRIMARY_KEY, (relid,)))
+        numbers: dict[str, int] = dict(cursor.execute(_NUMBERS, (version.relid,)).fetchall())
+        naming = tuple(name for (name,) in cursor.execute(_NAMING, (version.relid,)))
+    columns = tuple(replace(column, number=numbers.get(column.name, 0)) for column in version.columns)
+    if not naming and version.identity == "f":
+        naming = tuple(column.name for column in columns)
+    return replace(version, columns=columns, naming=naming)
 
 
 def _build(oid: int, rows: Mapping[int, _Row]) -> PgType:

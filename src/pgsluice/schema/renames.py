@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pgsluice.errors import ConfigError
 from pgsluice.schema.match import TablePattern
+from pgsluice.schema.quotes import bare, quoted
 from pgsluice.schema.statements import SchemaStatement
 
 if TYPE_CHECKING:
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 TableName = tuple[str, str]
 """Schema and name."""
 
-_QUOTED: Final = r'"((?:[^"]|"")+)"'
+_QUOTED: Final = r'("(?:[^"]|"")+")'
 _QUALIFIED: Final = re.compile(rf"{_QUOTED}\.{_QUOTED}")
 _SCHEMA: Final = re.compile(rf"\bSCHEMA {_QUOTED}")
+_ALIAS: Final = re.compile(r'\s+"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +86,43 @@ class Renames:
         """Statements in which all identifiers are quoted, with the names of the target."""
         wanted = {*self.schemas.values(), *(schema for schema, _ in self.tables.values())}
         made = [
-            SchemaStatement("SCHEMA", schema, f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)}")
+            SchemaStatement("SCHEMA", schema, f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
             for schema in sorted(wanted)
         ]
-        return (*made, *(replace(each, sql=self._sql(each.sql)) for each in statements))
+        renamed = [
+            replace(each, name=self._name(each.name), sql=self._statement(each)) for each in statements
+        ]
+        return (*made, *renamed)
 
-    def _sql(self, text: str) -> str:
+    def _name(self, name: str) -> str:
+        schema, dot, rest = name.partition(".")
+        return ".".join(self.table((schema, rest))) if dot else name
+
+    def _statement(self, statement: SchemaStatement) -> str:
+        if not statement.kind.endswith("VIEW"):
+            return self.sql(statement.sql)
+        head, word, query = statement.sql.partition(" AS")
+        return self.sql(head) + word + self.query(query)
+
+    def query(self, text: str) -> str:
+        """The query of a view. Columns are named by their tables: one with another name here is called so."""
+
+        def named(found: re.Match[str]) -> str:
+            schema, name = bare(found[1]), bare(found[2])
+            there = self.table((schema, name))
+            has_alias = _ALIAS.match(text, found.end()) is not None
+            alias = "" if there[1] == name or has_alias else f" {quoted(name)}"
+            return ".".join(map(quoted, there)) + alias
+
+        return _QUALIFIED.sub(named, text)
+
+    def sql(self, text: str) -> str:
+        """SQL in which all names are quoted, with the names of the target."""
         text = _QUALIFIED.sub(
-            lambda found: ".".join(map(_quoted, self.table((_bare(found[1]), _bare(found[2]))))), text
+            lambda found: ".".join(map(quoted, self.table((bare(found[1]), bare(found[2]))))), text
         )
         return _SCHEMA.sub(
-            lambda found: f"SCHEMA {_quoted(self.schemas.get(_bare(found[1]), _bare(found[1])))}", text
+            lambda found: f"SCHEMA {quoted(self.schemas.get(bare(found[1]), bare(found[1])))}", text
         )
 
 
@@ -104,11 +132,3 @@ def table_name(text: str) -> TableName:
     if pattern.schema is None or pattern.table is None:
         raise ConfigError(f"{text!r} is not the name of one table", remedy="Write schema.table, without *")
     return pattern.schema, pattern.table
-
-
-def _bare(quoted: str) -> str:
-    return quoted.replace('""', '"')
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

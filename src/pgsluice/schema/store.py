@@ -1,8 +1,9 @@
 """
 The schema store: every version of every table that a log has named, each with a number.
 
-The number is what entries carry as ``relation``. Kept in ``schema.db`` beside the segments, because it
-belongs to the log and not to one of its readers; several processes of the driver's host may use it.
+The number is what entries carry as ``relation``. Beside them are the changes of the schema that the log has
+had (:mod:`pgsluice.schema.history`). Kept in ``schema.db`` beside the segments, because it belongs to the log
+and not to one of its readers; several processes of the driver's host may use it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pgsluice.errors import LogFormatError, LogUnwritableError
+from pgsluice.schema.history import SchemaHistory
 from pgsluice.schema.table import Column, PgType, TableVersion
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class SchemaStore:
             )
         self._db.execute(_TABLES)
         self._db.execute(f"PRAGMA user_version = {FORMAT}")
+        self.history = SchemaHistory(self._db)
         self._known: dict[bytes, TableVersion] = {}
 
     def register(
@@ -63,8 +66,10 @@ class SchemaStore:
         known = self._known.get(fingerprint) or self._find(fingerprint, at_least=complete)
         if known is None:
             known = self._keep(fingerprint, describe(), complete=complete)
-        self._known[fingerprint] = known
-        return known
+            self._known.clear()  # of other versions its columns are former ones now
+        if fingerprint not in self._known:
+            self._known[fingerprint] = self._with_former(known)
+        return self._known[fingerprint]
 
     def _keep(self, fingerprint: bytes, version: TableVersion, *, complete: bool) -> TableVersion:
         try:
@@ -80,6 +85,13 @@ class SchemaStore:
         kept = self._find(fingerprint, at_least=complete)
         assert kept is not None
         return kept
+
+    def _with_former(self, version: TableVersion) -> TableVersion:
+        """With what the columns of the table are called in other versions, which a target may still have."""
+        others = [known for known in self.versions() if known.relid == version.relid]
+        former = {(column.number, column.name) for known in others for column in known.columns}
+        now = {(column.number, column.name) for column in version.columns}
+        return replace(version, former=tuple(sorted(former - now)))
 
     def versions(self) -> list[TableVersion]:
         """Every version, oldest first."""
@@ -101,9 +113,11 @@ class SchemaStore:
 
 def _version(number: int, definition: str) -> TableVersion:
     fields: dict[str, Any] = json.loads(definition)
-    columns = tuple(Column(c["name"], _type(c["type"]), c["in_identity"]) for c in fields.pop("columns"))
-    key = tuple(fields.pop("primary_key"))
-    return replace(TableVersion(**fields, columns=columns, primary_key=key), id=number)
+    columns = tuple(
+        Column(c["name"], _type(c["type"]), c["in_identity"], c["number"]) for c in fields.pop("columns")
+    )
+    naming, _ = tuple(fields.pop("naming")), fields.pop("former")
+    return replace(TableVersion(**fields, columns=columns, naming=naming), id=number)
 
 
 def _type(fields: dict[str, Any]) -> PgType:

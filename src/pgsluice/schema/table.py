@@ -37,6 +37,7 @@ class Column:
     name: str
     type: PgType
     in_identity: bool  # the Relation message's flag: part of what UPDATE and DELETE send as old key
+    number: int = 0  # pg_attribute.attnum, which survives renames; 0 when unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,19 @@ class TableVersion:
     name: str
     identity: Identity
     columns: tuple[Column, ...]
-    primary_key: tuple[str, ...] = field(default=())  # from the catalog; empty when unknown or none
+    naming: tuple[str, ...] = field(default=())  # columns that tell rows apart for people; by the catalog
+    former: tuple[tuple[int, str], ...] = field(default=())  # numbers and names of columns in other versions
+
+    def former_names(self, column: Column) -> set[str]:
+        """What a column was called before; empty when that is not known."""
+        taken = {each.name for each in self.columns}
+        return {name for number, name in self.former if number and number == column.number} - taken
+
+    @property
+    def dropped_names(self) -> set[str]:
+        """What columns were called that the table has no longer."""
+        numbers, taken = {each.number for each in self.columns}, {each.name for each in self.columns}
+        return {name for number, name in self.former if number and number not in numbers} - taken
 
     @property
     def merge_key(self) -> tuple[int, ...]:

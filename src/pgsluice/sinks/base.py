@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgsluice.errors import TargetError
+    from pgsluice.schema.entry import SchemaEntry
     from pgsluice.schema.statements import NamedObject, SchemaStatement
     from pgsluice.schema.table import TableVersion
     from pgsluice.schema.typed.choices import SpecialValues
@@ -80,7 +81,12 @@ class RawRange(Protocol):
 
 
 class DataStep(Protocol):
-    """A run of data entries, in the envelope of :mod:`pgsluice.changelog.envelope`."""
+    """A run of entries in the envelope of :mod:`pgsluice.changelog.envelope`; or a change of the schema."""
+
+    @property
+    def entry(self) -> SchemaEntry | None:
+        """The change of the schema; there are no rows then. Only for a sink that :func:`follows_schema`."""
+        ...
 
     @property
     def tables(self) -> Mapping[int, TableVersion]:
@@ -200,6 +206,25 @@ class SinkContext:
     state_dir: Path  # of the pipeline; a sink may keep scratch files below it, never progress
 
 
+SchemaChanges = Literal["apply", "pass", "ignore"]
+"""
+What a sink does with changes of the source's schema; it says so as ``schema_changes``, or ignores them.
+
+``apply``: what holds tables makes them too. ``pass``: a feed hands them on, as rows of
+``pgsluice.schema_log``.
+"""
+
+
+def follows_schema(sink: Sink) -> bool:
+    """Whether a sink wants to be given changes of the schema, to make them in its target."""
+    return getattr(sink, "schema_changes", "ignore") == "apply"
+
+
+def passes_schema(sink: Sink) -> bool:
+    """Whether a sink wants rows of ``pgsluice.schema_log``."""
+    return getattr(sink, "schema_changes", "ignore") == "pass"
+
+
 class Sink(Protocol):
     """A target that takes batches. See the module's text for order, durability and replay."""
 
@@ -225,7 +250,7 @@ class HoldsTables(Protocol):
         ...
 
     def holds(self, table: TableVersion) -> bool:
-        """Whether the target has a table of that name."""
+        """Whether the target has a table of that name, with these columns."""
         ...
 
     def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
@@ -308,8 +333,20 @@ class TakesSchema(Protocol):
         """Drop these objects and nothing else; once, before the first copy."""
         ...
 
-    def make_objects(self, statements: Sequence[SchemaStatement]) -> None:
-        """Make what is not there yet."""
+    def make_objects(self, statements: Sequence[SchemaStatement], *, noted: bool = False) -> None:
+        """Make what is not there yet; ``noted``: for a copy that may have to begin again."""
+        ...
+
+    def is_outdated(self, statements: Sequence[SchemaStatement]) -> bool:
+        """Whether an unfinished copy has made something by another statement than the source has now."""
+        ...
+
+    def unmake(self) -> None:
+        """Drop what an unfinished copy has made."""
+        ...
+
+    def finish_making(self) -> None:
+        """The first copy is finished: what it has made stays."""
         ...
 
     def set_sequences(self, values: Mapping[tuple[str, str], int]) -> None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from pgsluice.errors import OutputClosedError
 from pgsluice.sinks.base import SinkKind
@@ -26,9 +26,14 @@ if TYPE_CHECKING:
 
 
 class StdoutConfig(BaseModel):
-    """The stdout sink has no options."""
+    """Options of the stdout sink."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_changes: Literal["pass", "ignore"] = Field(
+        "pass",
+        description="Changes of the source's schema: lines of the table pgsluice.schema_log, or nothing",
+    )
 
 
 class StdoutSink:
@@ -36,8 +41,11 @@ class StdoutSink:
 
     keeps_progress = False
 
-    def __init__(self, output: BinaryIO | None = None) -> None:
+    def __init__(
+        self, output: BinaryIO | None = None, *, schema_changes: Literal["pass", "ignore"] = "pass"
+    ) -> None:
         self._output = output if output is not None else sys.stdout.buffer
+        self.schema_changes = schema_changes
 
     def open(self, context: SinkContext) -> str | None:
         """Nothing is known of what was written before."""
@@ -81,7 +89,7 @@ def _lines(step: DataStep) -> Iterator[str]:
 
 
 def _build(config: StdoutConfig) -> StdoutSink:
-    return StdoutSink()
+    return StdoutSink(schema_changes=config.schema_changes)
 
 
 KIND = SinkKind(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from pgsluice.changelog.position import Lsn
 from pgsluice.errors import SourceError, SourceUnreachableError, UnsupportedServerError
 from pgsluice.postgres.address import safe_url
 from pgsluice.postgres.session import (
@@ -109,3 +110,10 @@ def _pin(conn: Connection, url: str) -> None:
         if is_broken(conn):
             raise SourceUnreachableError(f"{safe_url(url)} closed the connection as it was opened: {said}")
         raise SourceError(f"{safe_url(url)} refused the session settings that values are read under: {said}")
+
+
+def wal_position(conn: Connection) -> Lsn:
+    """The end of what the server has written."""
+    row = conn.execute("SELECT pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
+    assert row is not None
+    return Lsn.parse(row[0])

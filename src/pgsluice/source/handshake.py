@@ -27,7 +27,8 @@ from pgsluice.errors import (
 )
 from pgsluice.postgres.session import ANSWER_SECONDS, Connection, answering_within
 from pgsluice.source import replication
-from pgsluice.source.connect import SourceIdentity, connect, identify, source_errors
+from pgsluice.source.connect import SourceIdentity, connect, identify, source_errors, wal_position
+from pgsluice.source.event_triggers import schema_publication
 from pgsluice.source.records import require_pipeline
 from pgsluice.source.slot import SlotState, read_slot, require_usable
 
@@ -52,13 +53,15 @@ def open_stream(options: ListenerOptions, writer: LogWriter | None) -> tuple[Rep
             server = identify(connection)
             slot = _usable_slot(connection, options.slot)
             meta = _agree(connection, options, server, slot)
-            wal_end = _wal_end(connection)
+            wal_end = wal_position(connection)
         if writer is None and read_meta(options.log) is not None:
             writer = _open_log(options, meta)
         start = writer.end if writer is not None else Lsn.parse(meta.start_lsn)
         _check_gap(options, slot, start, wal_end)
+        with source_errors(options.url, "read the publications"):
+            publications = (*options.publications, *schema_publication(connection, start))
         stream = replication.start(
-            connection, options.slot, options.publications, start, local_only=options.origin == "none"
+            connection, options.slot, publications, start, local_only=options.origin == "none"
         )
     except BaseException:
         connection.close()
@@ -88,12 +91,6 @@ def _usable_slot(connection: Connection, name: str) -> SlotState:
             slot=name,
         )
     return slot
-
-
-def _wal_end(connection: Connection) -> Lsn:
-    row = connection.execute("SELECT pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
-    assert row is not None
-    return Lsn.parse(row[0])
 
 
 def _agree(

@@ -19,6 +19,7 @@ from psycopg import sql
 from pgsluice.errors import ConfigError, MissingRightError, SlotInvalidatedError, UnsafePublicationError
 from pgsluice.schema.migrate import installed_version, migrate, refuse_newer
 from pgsluice.source.connect import connect, source_errors
+from pgsluice.source.event_triggers import install_triggers, note_where
 from pgsluice.source.identity import SourceTable, read_tables
 from pgsluice.source.names import DEFAULT_PIPELINE
 from pgsluice.source.preflight import check_connection, raise_first_error
@@ -66,6 +67,7 @@ class InitOptions:
     selection: Selection | None = None
     failover: bool = False
     upgrade: bool = False
+    event_triggers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ def _prepare(
     conn: Connection, options: InitOptions, names: Names, findings: tuple[Finding, ...], *, dry_run: bool
 ) -> InitReport:
     migrated = migrate(conn, upgrade=options.upgrade)
+    triggers, unseen = _install_triggers(conn) if options.event_triggers else ((), ())
     with conn.transaction():
         _serialize(conn)
         plan, done = _publish(conn, options, names)
@@ -139,10 +142,20 @@ def _prepare(
         names.publication,
         _published(conn, names.publication),
         tuple((left.table.qualified, left.reason) for left in plan.left_out) if plan else (),
-        (*(f"apply migration {m.version} ({m.name})" for m in migrated), *done, *slot_done),
-        plan.warnings if plan else (),
+        (*(f"apply migration {m.version} ({m.name})" for m in migrated), *triggers, *done, *slot_done),
+        (*(plan.warnings if plan else ()), *unseen),
         findings,
     )
+
+
+def _install_triggers(conn: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    with conn.transaction():
+        _serialize(conn)
+        done, unseen = install_triggers(conn)
+    with conn.transaction():
+        _serialize(conn)
+        note_where(conn)
+    return done, unseen
 
 
 def _serialize(conn: Connection) -> None:

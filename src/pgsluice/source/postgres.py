@@ -16,7 +16,8 @@ import structlog
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import NotInitializedError, TablesDifferError
 from pgsluice.postgres.session import ANSWER_SECONDS, Connection, answering_within, database_identity
-from pgsluice.source.connect import connect, source_errors
+from pgsluice.source.connect import connect, source_errors, wal_position
+from pgsluice.source.event_triggers import has_triggers
 from pgsluice.source.identity import read_tables
 from pgsluice.source.install import InitOptions, InitReport, init, refresh
 from pgsluice.source.listener import Confirm, ListenerOptions, Origin
@@ -53,6 +54,7 @@ class PostgresSource:
         init: prepare the database (schema, publication, slot) if it isn't yet.
         slot: a slot of your own; by default one is made.
         publication: a publication of your own; by default one is made and kept up to date.
+        event_triggers: with ``init``: let event triggers tell of changes of the schema; needs a superuser.
         heartbeat: seconds between small messages that let the slot move on an idle database; 0 for none.
         origin: ``none`` leaves out changes that the source itself replicated from elsewhere.
     """
@@ -72,6 +74,7 @@ class PostgresSource:
         slot: str | None = None,
         publication: str | None = None,
         failover: bool = False,
+        event_triggers: bool = True,
         heartbeat: float = 0.0,
         origin: Origin = "any",
     ) -> None:
@@ -82,6 +85,7 @@ class PostgresSource:
         self._slot = slot
         self._publication = publication
         self._failover = failover
+        self._event_triggers = event_triggers
         self._heartbeat = heartbeat
         self._origin: Origin = origin
         scope: str = "all" if all_tables else "schemas" if schemas else "list"
@@ -104,6 +108,13 @@ class PostgresSource:
             self._report(self.init(name))
         else:
             self._agree_on_tables(record)
+        self.joined = self.refresh(name)
+        record = self._record(name)
+        self._selection = record.selection
+        return record
+
+    def refresh(self, name: str) -> tuple[str, ...]:
+        """Bring a publication that we made up to date; gives the tables that joined it."""
         refreshed = refresh(self.url, name)
         for action in refreshed.actions:
             logger.info("publication kept up to date", change=action)
@@ -113,10 +124,7 @@ class PostgresSource:
                 table=table,
                 remedy="Run pgsluice init as its owner or as a superuser",
             )
-        self.joined = refreshed.joined
-        record = self._record(name)
-        self._selection = record.selection
-        return record
+        return refreshed.joined
 
     def _agree_on_tables(self, record: PipelineRecord) -> None:
         """Never carry a table that was just excluded: what is asked for differs from what was prepared."""
@@ -146,6 +154,7 @@ class PostgresSource:
                 selection=self._selection,
                 failover=self._failover,
                 upgrade=self._upgrade,
+                event_triggers=self._event_triggers,
             ),
         )
 
@@ -183,11 +192,17 @@ class PostgresSource:
         """The tables of which targets get the definition and no rows, by their numbers."""
         return [table.relid for table in schema_only(read_tables(conn), self._selection)]
 
-    def published(self, name: str) -> list[CopiedTable]:
-        """The tables that are in a pipeline's stream now."""
+    def published(self, name: str) -> tuple[list[CopiedTable], Lsn]:
+        """The tables that are in a pipeline's stream now, and where that is."""
         with self.catalog() as conn:
             record = read_record(conn, name)
-            return published_tables(conn, record.publication, record.joined) if record else []
+            tables = published_tables(conn, record.publication, record.joined) if record else []
+            return tables, wal_position(conn)
+
+    def notes_schema(self) -> bool:
+        """Whether the stream has changes of the schema."""
+        with self.catalog() as conn:
+            return has_triggers(conn)
 
     def current_lsn(self) -> Lsn:
         """Where the source's WAL ends now."""

@@ -7,18 +7,17 @@ the primary key, once per new version. Without a catalog (a log alone) unknown t
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from pgsluice.changelog.scan import HEADER
-from pgsluice.schema.catalog import describe_table, describe_types
+from pgsluice.schema.catalog import completed, describe_types
 from pgsluice.schema.table import PgType
 from pgsluice.source.pgoutput.decode import RelationAt
+from pgsluice.source.pgoutput.frames import read_frame
 from pgsluice.source.pgoutput.relation import parse_relation, parse_type, table_version
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ logger = structlog.get_logger(__name__)
 
 OWN_SCHEMA: Final = "pgsluice"
 UNWANTED: Final = -1
+_SCHEMA_LOG: Final = "schema_log"
 
 Catalog = Callable[[], AbstractContextManager[Any]]
 """Opens a connection to the source; closed after the look-up."""
@@ -63,8 +63,10 @@ class Relations:
         *,
         catalog: Catalog | None = None,
         wanted: Callable[[TableVersion], bool] | None = None,
+        with_schema: bool = False,
     ) -> None:
         self._store = store
+        self._with_schema = with_schema  # whether changes of the schema are rows like any others
         self._catalog = catalog
         self._wanted = wanted or (lambda _version: True)
         self._versions: dict[int, TableVersion] = {}
@@ -82,14 +84,17 @@ class Relations:
         return ready, used
 
     def _relation(self, file: Any, range_: LogRange, offset: int) -> RelationAt:
-        message = _message(file, offset)
+        message = read_frame(file, offset)
         version = self._store.register(
             message, lambda: self._describe(file, message, range_.types), complete=self._catalog is not None
         )
         self._versions[version.id] = version
         self._note_new_tables(version)
-        own = version.schema == OWN_SCHEMA
-        number = version.id if not own and self._wanted(version) else UNWANTED
+        if version.schema == OWN_SCHEMA:
+            is_wanted = self._with_schema and version.name == _SCHEMA_LOG
+        else:
+            is_wanted = self._wanted(version)
+        number = version.id if is_wanted else UNWANTED
         return RelationAt(offset, version.relid, number, version.schema, version.name, len(version.columns))
 
     def _note_new_tables(self, version: TableVersion) -> None:
@@ -103,19 +108,10 @@ class Relations:
         relation = parse_relation(message)
         types: dict[int, PgType] = {}
         for offset in type_offsets:
-            named = parse_type(_message(file, offset))
+            named = parse_type(read_frame(file, offset))
             types[named.oid] = PgType(named.oid, named.name, named.schema, kind="unknown")
-        key: tuple[str, ...] = ()
-        if self._catalog is not None:
-            with self._catalog() as connection:
-                types |= describe_types(connection, [column.type_oid for column in relation.columns])
-                key = describe_table(connection, relation.relid)
-        return replace(table_version(relation, 0, types), primary_key=key)
-
-
-def _message(file: Any, offset: int) -> bytes:
-    file.seek(offset)
-    (length,) = struct.unpack("<I", file.read(4))
-    file.seek(offset + HEADER)
-    found: bytes = file.read(length)
-    return found
+        if self._catalog is None:
+            return table_version(relation, 0, types)
+        with self._catalog() as connection:
+            types |= describe_types(connection, [column.type_oid for column in relation.columns])
+            return completed(table_version(relation, 0, types), connection)

@@ -27,6 +27,8 @@ Status = Literal["open", "replayed", "discarded", "overtaken"]
 """``overtaken``: a TRUNCATE or a new copy of the table came later and was applied."""
 
 OPEN: Final = "open"
+DDL: Final = "DDL"
+"""As the ``op`` of a letter: a change of the schema. Its ``version`` is the number of the object."""
 
 
 @dataclass(frozen=True, slots=True)

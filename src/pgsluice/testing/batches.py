@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from pgsluice.schema.entry import SchemaEntry
     from pgsluice.schema.typed.choices import SpecialValues
     from pgsluice.sinks.base import RawRange, Swap
 
@@ -79,7 +80,7 @@ def table(
         columns=tuple(
             Column(name, _pg_type(kind), identity == "f" or name in key) for name, kind in columns.items()
         ),
-        primary_key=tuple(key if primary_key is None else primary_key),
+        naming=tuple(key if primary_key is None else primary_key),
     )
 
 
@@ -100,6 +101,7 @@ class LocalStep:
     rows: pa.Table  # in the envelope
     chunk_rows: int = 65_536
     small: bool = True
+    entry: SchemaEntry | None = None
 
     def chunks(self) -> Iterator[pa.Table]:
         """The rows, cut into tables of ``chunk_rows``."""

@@ -27,7 +27,7 @@ def show(
 ) -> None:
     """Show one letter: where and why, and the row as the target was to get it, read from the change log."""
     from pgsluice.errors import ConfigError
-    from pgsluice.state.dead_letter import LetterBook
+    from pgsluice.state.dead_letter import DDL, LetterBook
 
     given = {**flags(name=name, state_dir=state_dir), **target_flags(target, target_url)}
     config = load_config(context, given)
@@ -35,7 +35,8 @@ def show(
         letter = next((each for each in book.letters(closed=True) if each.id == number), None)
     if letter is None:
         raise ConfigError(f"there is no letter {number}", remedy="`pgsluice dlq list --all` has them")
-    described = {**letter.as_dict(), "row": _row(config, letter) if letter.status == "open" else None}
+    has_row = letter.status == "open" and letter.op != DDL
+    described = {**letter.as_dict(), "row": _row(config, letter) if has_row else None}
     if json_output:
         print_json(described)
         return

@@ -48,6 +48,9 @@ class ReplicationConfig(Section):
     failover: bool = False
     """Make the slot a failover slot (PostgreSQL 17 and later), so that a standby can take over."""
 
+    event_triggers: bool = True
+    """Let init make event triggers, which tell of every change of the schema; only a superuser may."""
+
     origin: Literal["any", "none"] = "any"
     """any, or none: leave out changes that the source itself replicated from elsewhere."""
 

@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pgsluice.errors import ConfigError, LogUnwritableError, TargetError, TooManyLettersError
+from pgsluice.errors import (
+    ChangeRefusedError,
+    ConfigError,
+    LogUnwritableError,
+    TargetError,
+    TooManyLettersError,
+)
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.letters.sorting import TableRows, by_table
 from pgsluice.sinks.base import TriesRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pgsluice.changelog.consumers import Consumers
     from pgsluice.changelog.position import Lsn, Progress
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
     from pgsluice.pipeline.config.targets import OnError
     from pgsluice.sinks.base import Sink
     from pgsluice.state.dead_letter import Letter, LetterBook, Refused
+
+    Placed = Callable[[ChangeRefusedError], Refused]
 
 logger = structlog.get_logger(__name__)
 
@@ -59,6 +67,7 @@ class Desk:
         self._open: list[Letter] = []  # all of them are before the sink's position, but while it applies
         self._noted = False  # whether something is noted about a batch that is not applied yet
         self._trying: tuple[str, dict[str, TableRows]] | None = None  # by the end of a batch
+        self._aside: dict[str, list[Refused]] = {}  # changes of the schema, by the end of their batch
         self._held: Lsn | None = None
 
     def settle(self, progress: Progress | None) -> None:
@@ -114,7 +123,7 @@ class Desk:
         self._require_few(sorted_, "they wait behind letters of the same rows")
         while True:
             step.left_out = frozenset(place for rows in sorted_.values() for place in rows.left_out)
-            self._note(sorted_, since, end)
+            self._note(sorted_.values(), since, end)
             self._trying = batch.end, sorted_
             try:
                 self.sink.apply(batch)
@@ -124,11 +133,47 @@ class Desk:
                 self._sort_out(error, self.sink, step, sorted_)
             else:
                 break
+        self._passed(end)
+        self._trying = None
+
+    def apply_with_schema(
+        self, made: Callable[[Collection[Refused]], LogBatch], span: tuple[Lsn, Lsn], placed: Placed
+    ) -> None:
+        """
+        Apply a batch with changes of the schema, without those that can't be made.
+
+        Args:
+            made: the batch without some of the changes.
+            span: the position of the sink before the batch, and after it.
+            placed: where a change stands that the target refused.
+        """
+        aside = self._aside.setdefault(str(span[1]), [])  # a reply may be lost: the same is left out again
+        while True:
+            batch = made(aside)
+            waiting = [rows for step in batch.steps if step.entry is None for rows in self._held_back(step)]
+            self._note(waiting, *span, aside)
+            try:
+                self.sink.apply(batch)
+                break
+            except ChangeRefusedError as error:
+                refused = placed(error)
+                if not self.puts_aside:
+                    raise located(error, refused) from error
+                aside.append(refused)
+        self._aside.clear()
+        self._passed(span[1])
+
+    def _held_back(self, step: LogStep) -> list[TableRows]:
+        """What of a step waits behind letters; it is left out."""
+        found = list(self._waiting(step).values())
+        step.left_out = frozenset(place for rows in found for place in rows.left_out)
+        return found
+
+    def _passed(self, end: Lsn) -> None:
         if self._noted:
             self.book.passed(self.name, end)
             self._noted = False
             self.look()
-        self._trying = None
 
     def _sorted_before(self, batch: LogBatch) -> dict[str, TableRows] | None:
         """
@@ -184,10 +229,12 @@ class Desk:
                 "`pgsluice dlq list`",
             )
 
-    def _note(self, sorted_: Mapping[str, TableRows], since: Lsn, end: Lsn) -> None:
+    def _note(
+        self, sorted_: Collection[TableRows], since: Lsn, end: Lsn, changes: Sequence[Refused] = ()
+    ) -> None:
         """Make durable what will be left out, and hold the log for it."""
-        refused = [each for rows in sorted_.values() for each in rows.refused]
-        emptied = [rows.emptied for rows in sorted_.values() if rows.emptied is not None]
+        refused = [*changes, *(each for rows in sorted_ for each in rows.refused)]
+        emptied = [rows.emptied for rows in sorted_ if rows.emptied is not None]
         if not (refused or emptied or self._noted):
             return
         self._hold([*self._open, *refused])

@@ -19,7 +19,7 @@ from pgsluice.pipeline.batch import LogBatch, LogStep
 from pgsluice.pipeline.letters.reading import HeldRows
 from pgsluice.pipeline.letters.sorting import Blocked, TableRows, by_table
 from pgsluice.sinks.base import TriesRows
-from pgsluice.state.dead_letter import Refused
+from pgsluice.state.dead_letter import DDL, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -78,6 +78,14 @@ class Replay:
     def judge(self, ids: Collection[int]) -> Judged:
         """Find out which letters the target takes now, with those behind them; changes nothing."""
         letters = with_those_behind(self.desk.book.letters(self.desk.name), ids)
+        changes = [letter.id for letter in letters if letter.op == DDL]
+        if changes:
+            why = TargetError(
+                f"letter {changes[0]} is a change of the schema, which is not made by a replay",
+                remedy="Make it in the target by hand, and discard the letter (pgsluice dlq discard "
+                f"{changes[0]}); then replay what waits behind it",
+            )
+            return Judged(letters, [], [], {}, why)
         try:
             rows, tables = self.reader.read(letters)
         except (GapError, LogError) as error:
@@ -160,6 +168,8 @@ def _taken(letters: Sequence[Letter], judged: Sequence[TableRows]) -> list[Lette
 
 def _refuse_all(desk: Desk, letters: Sequence[Letter], error: SluiceError) -> None:
     for letter in letters:
+        if letter.op == DDL:
+            continue  # its own words have the statement
         again = Refused(
             letter.table, letter.position, letter.op, letter.version, letter.key_columns, letter.keys,
             error.code, str(error), error.fields.get("column"),

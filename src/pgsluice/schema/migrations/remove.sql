@@ -1,5 +1,30 @@
 -- Everything that the migrations made, in reverse order; the schema itself is dropped by the caller.
 
+DROP EVENT TRIGGER IF EXISTS pgsluice_ddl_command_end;
+DROP EVENT TRIGGER IF EXISTS pgsluice_sql_drop;
+DROP EVENT TRIGGER IF EXISTS pgsluice_table_rewrite;
+DROP PUBLICATION IF EXISTS pgsluice_schema;
+DROP FUNCTION IF EXISTS pgsluice.note_ddl();
+DROP FUNCTION IF EXISTS pgsluice.write_entry(text, text, text);
+DROP FUNCTION IF EXISTS pgsluice.take_changes(text);
+DROP FUNCTION IF EXISTS pgsluice.take_drops();
+DROP FUNCTION IF EXISTS pgsluice.touched_objects(text);
+DROP FUNCTION IF EXISTS pgsluice.learn_dependents(oid, oid, boolean);
+DROP FUNCTION IF EXISTS pgsluice.all_objects();
+DROP FUNCTION IF EXISTS pgsluice.take_change(oid, oid);
+DROP FUNCTION IF EXISTS pgsluice.catalog_name(oid);
+DROP FUNCTION IF EXISTS pgsluice.describe(oid, oid);
+DROP FUNCTION IF EXISTS pgsluice.describe_action(oid, oid);
+DROP FUNCTION IF EXISTS pgsluice.describe_routine(oid);
+DROP FUNCTION IF EXISTS pgsluice.describe_type(oid);
+DROP FUNCTION IF EXISTS pgsluice.describe_relation(oid);
+DROP FUNCTION IF EXISTS pgsluice.describe_table(oid);
+DROP FUNCTION IF EXISTS pgsluice.describe_columns(oid);
+DROP FUNCTION IF EXISTS pgsluice.describe_sequence(oid);
+DROP FUNCTION IF EXISTS pgsluice.describe_rights(aclitem[]);
+DROP TABLE IF EXISTS pgsluice.known_object;
+DROP TABLE IF EXISTS pgsluice.schema_ack;
+DROP TABLE IF EXISTS pgsluice.schema_log;
 DROP TABLE IF EXISTS pgsluice.identity_change;
 DROP TABLE IF EXISTS pgsluice.pipeline;
 DROP TABLE IF EXISTS pgsluice.migration;

@@ -30,6 +30,10 @@ class DuckDBConfig(BaseModel):
         description="Array columns: PostgreSQL's text, which holds any array, or a DuckDB list, which holds "
         "one-dimensional arrays only",
     )
+    schema_changes: Literal["apply", "ignore"] = Field(
+        "apply",
+        description="Changes of the source's tables and columns: make them here too, or leave them to others",
+    )
     misfits: Literal["stop", "nullify"] = Field(
         "stop",
         description="A value that its DuckDB type can't hold (NaN in a decimal, a timestamp after the year "

@@ -22,6 +22,7 @@ import duckdb
 
 from pgsluice.errors import TargetError
 from pgsluice.observability.failpoints import failpoint
+from pgsluice.sinks.duckdb.change_schema import SchemaChanges
 from pgsluice.sinks.duckdb.config import DuckDBConfig
 from pgsluice.sinks.duckdb.failures import against_rule, translated
 from pgsluice.sinks.duckdb.merge import Merge
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Batch, DataStep, SinkContext, Swap
+    from pgsluice.sinks.base import SchemaChanges as WhatToDo
 
 
 class DuckDBSink:
@@ -74,17 +76,26 @@ class DuckDBSink:
         with self._transaction():
             if self._progress.holds(batch, self._connection):
                 return
+            changes = SchemaChanges(self._connection, self._tables)
             for step in batch.steps:
-                self._apply_step(step)
+                if step.entry is not None:
+                    changes.make(step.entry)
+                else:
+                    self._apply_step(step)
             for swap in batch.swaps:
                 self._swap(swap)
             self._progress.move(batch, self._connection)
             failpoint("sink.before_commit")
         failpoint("sink.after_commit")
 
+    @property
+    def schema_changes(self) -> WhatToDo:
+        """Whether the target's tables follow the source's."""
+        return self._config.schema_changes
+
     def twin(self) -> DuckDBSink:
         """Another one for the same file: DuckDB shares it inside of a process."""
-        return DuckDBSink(self._config)
+        return DuckDBSink(self._config.model_copy(update={"schema_changes": "ignore"}))
 
     def forget(self, pipeline: str) -> None:
         """Remove the progress of another pipeline."""
@@ -92,9 +103,9 @@ class DuckDBSink:
             ProgressRow(pipeline).remove(self._connection)
 
     def holds(self, table: TableVersion) -> bool:
-        """Whether the target has a table of that name."""
+        """Whether the target has a table of that name, with these columns."""
         with self._transaction():
-            return self._tables.exists(table)
+            return self._tables.holds(table)
 
     def tied_to(self, tables: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """None: nothing refers to anything."""
@@ -103,14 +114,20 @@ class DuckDBSink:
     def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
         """Make an empty table like another one."""
         with self._transaction():
-            old, new = self._tables.ready(table), self._tables.name(beside)
+            new = self._tables.name((beside.schema, beside.name))
             self._connection.execute(f"DROP TABLE IF EXISTS {new}")
-            self._connection.execute(f"CREATE TABLE {new} AS FROM {old.sql_name} LIMIT 0")
+            self._tables.forget()
+            if self._config.schema_changes == "apply":  # the table's own columns may still be those of before
+                self._tables.ready(beside)
+            else:
+                old = self._tables.ready(table)
+                self._connection.execute(f"CREATE TABLE {new} AS FROM {old.sql_name} LIMIT 0")
 
     def drop_beside(self, beside: TableVersion) -> None:
         """Remove such a table."""
         with self._transaction():
-            self._connection.execute(f"DROP TABLE IF EXISTS {self._tables.name(beside)}")
+            name = self._tables.name((beside.schema, beside.name))
+            self._connection.execute(f"DROP TABLE IF EXISTS {name}")
             self._tables.forget()
 
     def _swap(self, swap: Swap) -> None:
@@ -136,7 +153,8 @@ class DuckDBSink:
             connection.execute(f"SET threads = {self._config.threads}")
         if self._config.memory_limit is not None:
             connection.execute(f"SET memory_limit = '{self._config.memory_limit}'")
-        self._tables = Tables(connection, lists=self._config.arrays == "list")
+        follows = self._config.schema_changes == "apply"
+        self._tables = Tables(connection, lists=self._config.arrays == "list", follows=follows)
         self._merge = Merge(connection, misfits_to_null=self._config.misfits == "nullify")
         self._connection = connection
 

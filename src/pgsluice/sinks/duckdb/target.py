@@ -16,6 +16,8 @@ from pgsluice.sinks.duckdb.sql import database_name, folded_case, quoted
 from pgsluice.sinks.ready import ReadyTables
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pgsluice.schema.table import Column, TableVersion
 
 
@@ -39,42 +41,128 @@ class TargetTable:
 class Tables(ReadyTables[TargetTable]):
     """Knows the tables of one DuckDB file."""
 
-    def __init__(self, connection: Any, *, lists: bool) -> None:
+    def __init__(self, connection: Any, *, lists: bool, follows: bool = True) -> None:
         super().__init__(self._make_ready)
+        self._follows = follows  # whether tables become what rows need
         self._connection = connection
         self._lists = lists
         self._database = database_name(connection)
 
-    def name(self, version: TableVersion) -> str:
-        """The table's name in SQL."""
-        return quoted(self._database, version.schema, version.name)
+    def name(self, table: tuple[str, str]) -> str:
+        """A table's name in SQL, from its schema and name."""
+        return quoted(self._database, *table)
+
+    def names_in(self, schema: str) -> list[str]:
+        """The tables of a schema."""
+        found = self._connection.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE database_name = ? AND schema_name = ?",
+            [self._database, schema],
+        )
+        return [name for (name,) in found.fetchall()]
 
     def exists(self, version: TableVersion) -> bool:
         """Whether there is a table of that name."""
         return self._existing_columns(version) is not None
 
+    def make_schema(self, schema: str) -> None:
+        """Make a schema, if it is not there."""
+        self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(self._database, schema)}")
+
+    def follow(
+        self,
+        version: TableVersion,
+        missing: Mapping[str, str],
+        *,
+        retypes: bool = True,
+        may_empty: bool = False,
+    ) -> dict[str, str]:
+        """
+        Make a table what the source's has become; gives its columns.
+
+        Args:
+            missing: what older rows have in columns that are new, as text.
+            retypes: whether columns get other types: not by rows alone, whose values may be new ones.
+            may_empty: its rows come anew: those that can't become what the source's are may go.
+        """
+        existing = self._existing_columns(version)
+        if existing is None:
+            return self._create(version)
+        name = self.name((version.schema, version.name))
+        left = {*existing} - {column.name for column in version.columns}
+        for column in self._wanted(version):
+            source = next(each for each in version.columns if each.name == column.name)
+            former = version.former_names(source) & left
+            if column.name in existing:
+                if retypes:
+                    self._retype(name, column, existing, may_empty=may_empty)
+            elif len(former) == 1:
+                (before,) = former
+                left -= former
+                self._connection.execute(
+                    f"ALTER TABLE {name} RENAME COLUMN {quoted(before)} TO {quoted(column.name)}"
+                )
+                if retypes:
+                    self._retype(name, column, {column.name: existing[before]}, may_empty=may_empty)
+            else:
+                self._add(name, column, missing)
+        for gone in sorted(left & version.dropped_names):
+            self._connection.execute(f"ALTER TABLE {name} DROP COLUMN {quoted(gone)}")
+        return self._existing_columns(version) or {}
+
+    def _add(self, name: str, column: TargetColumn, missing: Mapping[str, str]) -> None:
+        self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {_definition(column)}")
+        if column.name in missing:
+            value = column.type.value("CAST($1 AS VARCHAR)")
+            self._connection.execute(
+                f"UPDATE {name} SET {quoted(column.name)} = {value}",  # noqa: S608 - quoted
+                [missing[column.name]],
+            )
+
+    def _retype(
+        self, name: str, column: TargetColumn, existing: Mapping[str, str], *, may_empty: bool
+    ) -> None:
+        """A column of text stays one: it takes everything."""
+        if existing[column.name] in (column.type.name, TEXT):
+            return
+        if may_empty:
+            self._connection.execute(f"DELETE FROM {name}")  # noqa: S608 - quoted
+        self._connection.execute(
+            f"ALTER TABLE {name} ALTER COLUMN {quoted(column.name)} TYPE {column.type.name}"
+        )
+
+    def _create(self, version: TableVersion) -> dict[str, str]:
+        wanted = self._wanted(version)
+        body = ", ".join(_definition(column) for column in wanted)
+        self.make_schema(version.schema)
+        self._connection.execute(f"CREATE TABLE {self.name((version.schema, version.name))} ({body})")
+        return {column.name: column.type.name for column in wanted}
+
+    def _wanted(self, version: TableVersion) -> list[TargetColumn]:
+        return [
+            TargetColumn(column.name, column_type(column.type, lists=self._lists))
+            for column in version.columns
+        ]
+
+    def holds(self, version: TableVersion) -> bool:
+        """Whether there is a table of that name, with the columns of a version."""
+        return {*(self._existing_columns(version) or ())} == {column.name for column in version.columns}
+
     def _make_ready(self, version: TableVersion) -> TargetTable:
         _check_columns(version)
         _check_column_names(version)
         _check_row_numbers(version)
-        sql_name = self.name(version)
         existing = self._existing_columns(version)
-        wanted = [
-            TargetColumn(column.name, column_type(column.type, lists=self._lists))
-            for column in version.columns
-        ]
         if existing is None:
-            body = ", ".join(_definition(column) for column in wanted)
-            self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(self._database, version.schema)}")
-            self._connection.execute(f"CREATE TABLE {sql_name} ({body})")
-            return TargetTable(version, sql_name, tuple(wanted))
+            existing = self._create(version)
+        elif self._follows:
+            existing = self.follow(version, {}, retypes=False)
         _check_dropped(version, existing)
-        columns = []
-        for column, source in zip(wanted, version.columns, strict=True):
-            if column.name not in existing:
-                self._connection.execute(f"ALTER TABLE {sql_name} ADD COLUMN {_definition(column)}")
-            columns.append(_agreed(version, source, column, existing.get(column.name, column.type.name)))
-        return TargetTable(version, sql_name, tuple(columns))
+        _check_missing(version, existing)
+        columns = [
+            _agreed(version, source, column, existing[column.name])
+            for column, source in zip(self._wanted(version), version.columns, strict=True)
+        ]
+        return TargetTable(version, self.name((version.schema, version.name)), tuple(columns))
 
     def _existing_columns(self, version: TableVersion) -> dict[str, str] | None:
         """Names and types of the columns that the table has; None when there is no such table."""
@@ -132,6 +220,18 @@ def _check_row_numbers(version: TableVersion) -> None:
             f"{version.qualified} has no key and a column named rowid, which DuckDB needs itself",
             remedy="Give the table a primary key, rename the column, or leave the table out",
             table=version.qualified,
+        )
+
+
+def _check_missing(version: TableVersion, existing: dict[str, str]) -> None:
+    new = [column.name for column in version.columns if column.name not in existing]
+    if new:
+        raise TargetSchemaError(
+            f"{version.qualified} has columns that the target's table does not have: {', '.join(new)}",
+            remedy="Add them in the DuckDB file, then start again; or let it follow the source "
+            "(schema_changes: apply)",
+            table=version.qualified,
+            columns=new,
         )
 
 

@@ -48,6 +48,10 @@ class FilesConfig(BaseModel):
     format: Literal["parquet", "jsonl"] = Field(
         "parquet", description="Parquet with typed columns, or lines of JSON in the shape of stdout"
     )
+    schema_changes: Literal["pass", "ignore"] = Field(
+        "pass",
+        description="Changes of the source's schema: files of the table pgsluice.schema_log, or nothing",
+    )
     compression: Compression | None = Field(
         None,
         description="How files are compressed; unset: zstd for parquet, none for jsonl, which takes gzip and "

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pgsluice.schema.table import TableVersion
-    from pgsluice.sinks.base import Batch, DataStep, SinkContext
+    from pgsluice.sinks.base import Batch, DataStep, SchemaChanges, SinkContext
     from pgsluice.sinks.files.parts import Form, StagedFile
 
 
@@ -51,6 +51,11 @@ class FilesSink:
         self._form: Form = _form(self._config)
         self._pipeline = ""
         self._commits: Commits | None = None
+
+    @property
+    def schema_changes(self) -> SchemaChanges:
+        """Whether changes of the schema are a part of the feed."""
+        return self._config.schema_changes
 
     def open(self, context: SinkContext) -> str | None:
         """Make the directory if it is not there, and take the pipeline's progress over."""

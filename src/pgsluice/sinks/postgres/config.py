@@ -18,6 +18,28 @@ FOLD_BYTES: Final = 64 * 1024 * 1024
 OnConflict = Literal["error", "update", "nothing"]
 
 
+ObjectKind = Literal[
+    "schema",
+    "extension",
+    "table",
+    "sequence",
+    "view",
+    "materialized view",
+    "index",
+    "enum",
+    "domain",
+    "composite",
+    "range",
+    "function",
+    "procedure",
+    "trigger",
+    "rule",
+    "policy",
+    "statistics",
+]
+"""Columns and constraints are a part of their table."""
+
+
 class PostgresConfig(BaseModel):
     """Options of the PostgreSQL sink."""
 
@@ -41,6 +63,17 @@ class PostgresConfig(BaseModel):
         description="Before the first copy, and never again, drop what the target has of the source's "
         "objects; refused when something else there needs one of them",
     )
+    schema_changes: Literal["apply", "ignore"] | None = Field(
+        None,
+        description="Changes of the source's schema after the first copy: make them here too, in order with "
+        "the rows, or leave them to others; unset: apply, and ignore with schema_copy: leave",
+    )
+    schema_include: tuple[ObjectKind, ...] = Field(
+        (), description="Only changes of these kinds of objects are made here; empty: of all kinds"
+    )
+    schema_exclude: tuple[ObjectKind, ...] = Field(
+        (), description="Changes of these kinds of objects are not made here"
+    )
     on_conflict: OnConflict = Field(
         "error",
         description="An INSERT whose key is in the target already, which happens only when others write "
@@ -52,6 +85,11 @@ class PostgresConfig(BaseModel):
     fold_bytes: PositiveSize = Field(
         FOLD_BYTES, description="How many rows are gathered on the driver before they are written"
     )
+
+    @property
+    def used_schema_changes(self) -> Literal["apply", "ignore"]:
+        """What is done with changes of the source's schema."""
+        return self.schema_changes or ("apply" if self.schema_copy == "create" else "ignore")
 
 
 def _build(config: PostgresConfig) -> PostgresSink:

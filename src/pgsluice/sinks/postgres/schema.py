@@ -12,6 +12,7 @@ from psycopg import sql
 
 from pgsluice.errors import TargetSchemaError
 from pgsluice.postgres.session import has_relation
+from pgsluice.sinks.postgres.made import note_made, prepare_notes
 from pgsluice.sinks.postgres.names import identifier
 from pgsluice.sinks.postgres.obstacles import GRANT
 from pgsluice.sinks.postgres.older import readable
@@ -49,14 +50,24 @@ SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.re
  WHERE n.nspname = %s AND c.relname = %s AND c.relkind = 'm' AND NOT c.relispopulated"""
 
 
-def make_objects(conn: Connection, statements: Sequence[SchemaStatement], *, aside: bool = True) -> None:
+def make_objects(
+    conn: Connection,
+    statements: Sequence[SchemaStatement],
+    *,
+    note_for: str | None = None,
+    aside: bool = True,
+) -> None:
     """
-    Run the statements, each in a transaction of its own; ``aside`` is whether triggers will stand aside.
+    Run the statements, each in a transaction of its own.
+
+    ``note_for`` is the pipeline whose copy needs them; ``aside`` is whether triggers will stand aside.
 
     One that rows need stops the copy; another one (a view over tables that are not copied, a grant to a
     role that is not here) is named, and left out. So is the index of a materialized view that was left out.
     """
     conn.execute("SET check_function_bodies = off")  # a function may name what comes later
+    if note_for is not None:
+        prepare_notes(conn)
     for given in statements:
         statement = readable(given, conn.info.server_version)
         reason = "the target is too old for it" if statement is None else ""
@@ -68,6 +79,8 @@ def make_objects(conn: Connection, statements: Sequence[SchemaStatement], *, asi
         try:
             with conn.transaction():
                 conn.execute(statement.sql.encode())
+                if note_for is not None:
+                    note_made(conn, note_for, given)
         except _THERE_ALREADY:
             continue
         except psycopg.OperationalError:

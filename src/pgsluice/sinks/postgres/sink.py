@@ -27,11 +27,13 @@ from pgsluice.postgres.session import database_identity, has_relation
 from pgsluice.sinks.base import SchemaOptions
 from pgsluice.sinks.fold import fold, gathered
 from pgsluice.sinks.postgres.beside import Placed, drop_beside, make_beside, swap
+from pgsluice.sinks.postgres.change_schema import SchemaChanges
 from pgsluice.sinks.postgres.clean import clean
 from pgsluice.sinks.postgres.config import PostgresConfig
 from pgsluice.sinks.postgres.connection import address, open_target, stand_aside
 from pgsluice.sinks.postgres.direct import CopyTask, forget_all_marks, forget_marks, has_marks, make_room
 from pgsluice.sinks.postgres.failures import translated
+from pgsluice.sinks.postgres.made import forget_notes, is_outdated, unmake
 from pgsluice.sinks.postgres.merge import Merge
 from pgsluice.sinks.postgres.names import identifier
 from pgsluice.sinks.postgres.obstacles import tied_tables
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from pgsluice.schema.statements import NamedObject, SchemaStatement
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Batch, DataStep, SinkContext, Swap
+    from pgsluice.sinks.base import SchemaChanges as WhatToDo
     from pgsluice.sinks.postgres.config import OnConflict
     from pgsluice.sinks.postgres.target import TargetTable
 
@@ -103,8 +106,12 @@ class PostgresSink:
             if self._progress.holds(batch, conn):
                 return
             self._proof = Proof()
+            changes = SchemaChanges(conn, self._config, aside=self._aside)
             for step in batch.steps:
-                if step in copied:
+                if step.entry is not None:
+                    changes.make(step.entry)
+                    self._tables.forget()
+                elif step in copied:
                     for table in self._ready(step).values():
                         self._proof.note(table, None)
                     forget_marks(conn, self._progress, step.ranges, self._ready(step))
@@ -194,6 +201,11 @@ class PostgresSink:
         return self._config.on_conflict == "error"
 
     @property
+    def schema_changes(self) -> WhatToDo:
+        """Whether the target's schema follows the source's."""
+        return self._config.used_schema_changes
+
+    @property
     def schema_options(self) -> SchemaOptions | None:
         """How the source's schema is wanted; None when it is left to others."""
         if self._config.schema_copy == "leave":
@@ -209,11 +221,29 @@ class PostgresSink:
             clean(conn, self._progress.pipeline, objects)
             self._tables.forget()
 
-    def make_objects(self, statements: Sequence[SchemaStatement]) -> None:
+    def make_objects(self, statements: Sequence[SchemaStatement], *, noted: bool = False) -> None:
         """Make what is not there yet."""
         with self._translating():
-            make_objects(self._conn or self._connect(), statements, aside=self._aside)
+            conn = self._conn or self._connect()
+            note_for = self._progress.pipeline if noted else None
+            make_objects(conn, statements, note_for=note_for, aside=self._aside)
             self._tables.forget()
+
+    def is_outdated(self, statements: Sequence[SchemaStatement]) -> bool:
+        """Whether the source has changed something since an unfinished copy has made it."""
+        with self._transaction() as conn:
+            return is_outdated(conn, self._progress.pipeline, statements)
+
+    def unmake(self) -> None:
+        """Drop what an unfinished copy has made."""
+        with self._transaction() as conn:
+            unmake(conn, self._progress.pipeline)
+            self._tables.forget()
+
+    def finish_making(self) -> None:
+        """What the first copy has made stays."""
+        with self._transaction() as conn:
+            forget_notes(conn, self._progress.pipeline)
 
     def set_sequences(self, values: Mapping[tuple[str, str], int]) -> None:
         """Bring sequences to these values."""
@@ -232,12 +262,14 @@ class PostgresSink:
 
     def twin(self) -> PostgresSink:
         """Another one for the same database; its tables are made before it comes."""
-        return PostgresSink(self._config.model_copy(update={"schema_copy": "leave"}))
+        return PostgresSink(
+            self._config.model_copy(update={"schema_copy": "leave", "schema_changes": "ignore"})
+        )
 
     def holds(self, table: TableVersion) -> bool:
-        """Whether the target has a table of that name."""
+        """Whether the target has a table of that name, with these columns."""
         with self._transaction():
-            return self._tables.exists(table)
+            return self._tables.holds(table)
 
     @property
     def has_unfinished_ranges(self) -> bool:
@@ -248,7 +280,11 @@ class PostgresSink:
     def make_beside(self, table: TableVersion, beside: TableVersion) -> None:
         """Make an empty table like another one."""
         with self._transaction() as conn:
-            make_beside(conn, self._tables.ready(table), beside)
+            if self.schema_changes == "apply":  # the table's own columns may still be those of before
+                drop_beside(conn, beside)
+                self._tables.ready(beside)
+            else:
+                make_beside(conn, self._tables.ready(table), beside)
 
     def drop_beside(self, beside: TableVersion) -> None:
         """Remove such a table."""
@@ -306,7 +342,7 @@ class PostgresSink:
     def _connect(self) -> Connection:
         conn = open_target(self._config)
         self._aside = stand_aside(conn)
-        self._tables = Tables(conn, aside=self._aside)
+        self._tables = Tables(conn, aside=self._aside, follows=self.schema_changes == "apply")
         self._merge = Merge(conn, self._config.on_conflict)
         self._conn = conn
         return conn

@@ -18,6 +18,8 @@ from pgsluice.sinks.postgres.proof import Rule, deferrable_rules
 from pgsluice.sinks.ready import ReadyTables
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pgsluice.postgres.session import Connection
     from pgsluice.schema.table import Column, TableVersion
 
@@ -153,10 +155,11 @@ class TargetTable:
 class Tables(ReadyTables[TargetTable]):
     """Knows the tables of one target over one connection."""
 
-    def __init__(self, conn: Connection, *, aside: bool = True) -> None:
+    def __init__(self, conn: Connection, *, aside: bool = True, follows: bool = True) -> None:
         super().__init__(self._make_ready)
         self._conn = conn
         self._aside = aside  # whether triggers and foreign keys are switched off
+        self._follows = follows  # whether tables become what rows need
 
     def _make_ready(self, version: TableVersion) -> TargetTable:
         name = identifier(version.schema, version.name)
@@ -171,16 +174,9 @@ class Tables(ReadyTables[TargetTable]):
         if not self._aside:
             require_passive(self._conn, oid, version)
         existing = self._columns(oid)
-        missing = [column for column in version.columns if column.name not in existing]
-        if missing:
-            logger.warning(
-                "columns added without the source's defaults: older rows have NULL there",
-                table=version.qualified,
-                columns=[column.name for column in missing],
-                remedy="copy the table anew with: pgsluice resync",
-            )
-            self._add_columns(name, missing)
+        if self._follows and self._follow(version, name, existing):
             existing = self._columns(oid)
+        _check_missing(version, existing)
         _check_dropped(version, existing)
         columns = tuple(
             TargetColumn(
@@ -201,9 +197,13 @@ class Tables(ReadyTables[TargetTable]):
             finds_by_array=self._finds_by_array(oid, version),
         )
 
-    def exists(self, version: TableVersion) -> bool:
-        """Whether there is a table of that name."""
-        return self._find(version) is not None
+    def holds(self, version: TableVersion) -> bool:
+        """Whether there is a table of that name, with the columns of a version."""
+        found = self._find(version)
+        if found is None:
+            return False
+        existing = {name for name, column in self._columns(found[0]).items() if not column.generated}
+        return existing == {column.name for column in version.columns}
 
     def _find(self, version: TableVersion) -> tuple[int, bool, bool, bool] | None:
         row = self._conn.execute(_TABLE, (version.schema, version.name)).fetchone()
@@ -228,13 +228,38 @@ class Tables(ReadyTables[TargetTable]):
         self._conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(identifier(version.schema)), ())
         self._conn.execute(sql.SQL("CREATE TABLE {} ({})").format(name, listed(parts)), ())
 
-    def _add_columns(self, name: sql.Identifier, columns: list[Column]) -> None:
-        added = [sql.SQL("ADD COLUMN {}").format(_definition(column)) for column in columns]
-        if not self._aside:  # a table whose rows are still to be checked can't be altered
+    def _follow(self, version: TableVersion, name: sql.Identifier, existing: Mapping[str, _Found]) -> bool:
+        """Do to the columns what rows show was done to the source's; False if nothing was."""
+        added = []
+        actions: list[tuple[sql.Composable, ...]] = []
+        left = {*existing} - {column.name for column in version.columns}
+        for column in version.columns:
+            if column.name in existing:
+                continue
+            before = version.former_names(column) & left
+            if len(before) == 1:
+                names = map(identifier, (*before, column.name))
+                actions.append((sql.SQL("RENAME COLUMN {} TO {}").format(*names),))
+                left -= before
+            else:
+                added.append(column)
+        gone = sorted(left & version.dropped_names)
+        actions += [(sql.SQL("DROP COLUMN {}").format(identifier(each)),) for each in gone]
+        if added:
+            logger.warning(
+                "columns added without the source's defaults: older rows have NULL there",
+                table=version.qualified,
+                columns=[column.name for column in added],
+                remedy="copy the table anew with: pgsluice resync",
+            )
+            actions.append(tuple(sql.SQL("ADD COLUMN {}").format(_definition(column)) for column in added))
+        if actions and not self._aside:  # a table whose rows are still to be checked can't be altered
             self._conn.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        self._conn.execute(sql.SQL("ALTER TABLE {} {}").format(name, listed(added)), ())
-        if not self._aside:
+        for action in actions:
+            self._conn.execute(sql.SQL("ALTER TABLE {} {}").format(name, listed(action)), ())
+        if actions and not self._aside:
             self._conn.execute("SET CONSTRAINTS ALL DEFERRED")
+        return bool(actions)
 
 
 def _definition(column: Column) -> sql.Composed:
@@ -250,6 +275,19 @@ def _hidden(version: TableVersion) -> TargetError:
         "and without FORCE ROW LEVEL SECURITY",
         table=version.qualified,
     )
+
+
+def _check_missing(version: TableVersion, existing: Mapping[str, _Found]) -> None:
+    new = [column.name for column in version.columns if column.name not in existing]
+    if new:
+        raise TargetSchemaError(
+            f"the source's table {version.qualified} has columns that the target's does not have: "
+            f"{', '.join(new)}",
+            remedy="Add them in the target as in the source, then start again; or let it follow the source "
+            "(schema_changes: apply)",
+            table=version.qualified,
+            columns=new,
+        )
 
 
 def _check_dropped(version: TableVersion, existing: dict[str, _Found]) -> None:

@@ -102,6 +102,32 @@ def _lock(conn: Connection, part: Copyable) -> None:
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as exc:
         raise _changed(part) from exc
     _require_same_heap(conn, part)
+    _require_same_names(conn, part)
+
+
+def _require_same_names(conn: Connection, part: Copyable) -> None:
+    """
+    Raise when the names of the table or of its columns mean others now than in the snapshot.
+
+    Rows are seen as they were then, but names are looked up in the catalog of now: two columns, or tables,
+    that have swapped their names would be read in each other's place.
+    """
+    try:
+        result = conn.execute(sql.SQL("{} LIMIT 0").format(part.statement)).pgresult
+    except psycopg.errors.UndefinedColumn as exc:
+        raise _changed(part) from exc
+    assert result is not None
+    then: dict[str, int] = dict(
+        conn.execute(
+            "SELECT attname, attnum::int4 FROM pg_catalog.pg_attribute WHERE attrelid = %s",
+            (part.heap.relid,),
+        ).fetchall()
+    )
+    for place in range(result.nfields):
+        name = (result.fname(place) or b"").decode()
+        of = result.ftable(place), result.ftablecol(place)
+        if of[0] and of != (part.heap.relid, then.get(name)):  # else it is an expression
+            raise _changed(part)
 
 
 def _require_same_heap(conn: Connection, part: Copyable) -> None:

@@ -18,7 +18,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.embedded.binaries import bundled_bin_dir
-from pgsluice.errors import SluiceError, SourceError
+from pgsluice.errors import SluiceError, SourceError, TableRewrittenError
 from pgsluice.schema.statements import SchemaDump, SchemaStatement
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ _LEFT_OUT: Final = ("EVENT TRIGGER", "PUBLICATION", "PUBLICATION TABLE", "SUBSCR
 _DEBIAN: Final = Path("/usr/lib/postgresql")
 _SERVICE: Final = "pgsluice"
 _NAMES_A_SERVICE: Final = ("service", "servicefile")
+
+_GONE: Final = re.compile(r'relation ".*" does not exist')
 
 
 def dump_schema(
@@ -134,6 +136,10 @@ def _run(program: Path, conn: Connection, flags: Sequence[str]) -> str:
         )
     if done.returncode != 0:
         said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+        if _GONE.search(said):  # it lists tables, then locks them: one was renamed or dropped in between
+            raise TableRewrittenError(
+                f"the schema of {conn.info.dbname} was changed while it was read: {said}"
+            )
         raise SourceError(
             f"pg_dump could not read the schema of {conn.info.dbname}: {said}",
             remedy="Run it as a role that may read all tables, or make the target's tables by hand "

@@ -105,6 +105,18 @@ def tables_besides(conn: Connection, relids: Sequence[int]) -> list[str]:
     return [row[0] for row in conn.execute(_BESIDES, (list(relids),))]
 
 
+def roots_without_partitions(conn: Connection) -> list[tuple[int, str, str]]:
+    """Partitioned tables that have no rows because they have no partitions: number, schema, name."""
+    return [
+        (relid, schema, name)
+        for relid, schema, name in conn.execute(
+            "SELECT c.oid::int8, n.nspname, c.relname FROM pg_catalog.pg_class c"
+            " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'p'"
+            " AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid)"
+        )
+    ]
+
+
 def rewritten_tables(conn: Connection, tables: Sequence[CopiedTable]) -> list[int]:
     """Those whose rows are in other files now than they were at the point, or which are gone."""
     then = {heap.relid: heap.filenode for table in tables for heap in table.heaps}

@@ -1,0 +1,125 @@
+"""
+The changes of the schema that a log has had, and the versions that they make of each schema.
+
+Kept in ``schema.db`` (:mod:`pgsluice.schema.store`). Versions of a schema are counted 1, 2, 3 … in the order
+of the stream. Entries are only added at the end, so a number stays with its entry, whoever reads it again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pgsluice.changelog.position import Lsn
+from pgsluice.errors import LogUnwritableError
+from pgsluice.schema.entry import SchemaEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_COLUMNS: Final = ("id", "at", "by_user", "tag", "statement", "search_path", "changes", "problem")
+
+_INSERT: Final = (
+    "INSERT INTO schema_entry (lsn, id, at, by_user, tag, statement, search_path, changes, problem)"
+    " VALUES (:lsn, :id, :at, :by_user, :tag, :statement, :search_path, :changes, :problem)"
+)
+_SELECT: Final = (
+    "SELECT place, lsn, id, at, by_user, tag, statement, search_path, changes, problem"
+    " FROM schema_entry ORDER BY place"
+)
+
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS schema_entry (
+    place INTEGER PRIMARY KEY,  -- in the order of the stream
+    lsn INTEGER NOT NULL,  -- of the commit
+    id INTEGER NOT NULL,  -- the row of the source's schema_log
+    at TEXT, by_user TEXT, tag TEXT, statement TEXT, search_path TEXT, problem TEXT,
+    changes TEXT NOT NULL  -- JSON, as on the source
+);
+CREATE INDEX IF NOT EXISTS schema_entry_lsn ON schema_entry (lsn);
+CREATE TABLE IF NOT EXISTS schema_version (
+    schema TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    place INTEGER NOT NULL REFERENCES schema_entry,
+    PRIMARY KEY (schema, version),
+    UNIQUE (schema, place)
+);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedEntry:
+    """A change of the schema, and where it is."""
+
+    place: int  # its number in the order of the stream
+    lsn: Lsn  # of the commit of its transaction
+    versions: Mapping[str, int]  # that it made, by schema
+    entry: SchemaEntry
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """One version of a schema."""
+
+    schema: str
+    version: int
+    log_id: int  # the row of the source's schema_log that made it
+
+
+class SchemaHistory:
+    """Entries and versions, in the file of a schema store."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._db.executescript(_TABLES)
+
+    @property
+    def last_lsn(self) -> Lsn:
+        """The commit of the last entry: all up to it are known. 0 without any."""
+        return Lsn(self._db.execute("SELECT coalesce(max(lsn), 0) FROM schema_entry").fetchone()[0])
+
+    def add(self, lsn: Lsn, entries: Iterable[SchemaEntry]) -> None:
+        """Keep all entries of the transaction that follows those before; one that is known stays as it is."""
+        try:
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")  # other loops read the same entries now
+                if lsn > self.last_lsn:
+                    for entry in entries:
+                        self._add(lsn, entry)
+        except sqlite3.OperationalError as exc:
+            raise LogUnwritableError(f"the schema store of the log can't be written: {exc}") from exc
+
+    def _add(self, lsn: Lsn, entry: SchemaEntry) -> None:
+        added = self._db.execute(_INSERT, {**entry.as_row(), "lsn": int(lsn)})
+        for schema in sorted(entry.schemas):
+            self._db.execute(
+                "INSERT INTO schema_version SELECT ?, coalesce(max(version), 0) + 1, ?"
+                " FROM schema_version WHERE schema = ?",
+                (schema, added.lastrowid, schema),
+            )
+
+    def entries(self) -> list[PlacedEntry]:
+        """All of them, in the order of the stream."""
+        versions: dict[int, dict[str, int]] = {}
+        for schema, version, place in self._db.execute("SELECT schema, version, place FROM schema_version"):
+            versions.setdefault(place, {})[schema] = version
+        rows = self._db.execute(_SELECT)
+        return [
+            PlacedEntry(
+                place,
+                Lsn(lsn),
+                versions.get(place, {}),
+                SchemaEntry.of_row(dict(zip(_COLUMNS, row, strict=True))),
+            )
+            for place, lsn, *row in rows
+        ]
+
+    def passed(self, position: Lsn) -> list[SchemaVersion]:
+        """The newest version of each schema that one who stands at a position has passed."""
+        rows = self._db.execute(
+            "SELECT v.schema, max(v.version), e.id FROM schema_version v JOIN schema_entry e USING (place)"
+            " WHERE e.lsn < ? GROUP BY v.schema ORDER BY v.schema",  # a position is the end of a transaction
+            (int(position),),
+        )
+        return [SchemaVersion(*row) for row in rows]

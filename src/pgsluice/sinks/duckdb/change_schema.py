@@ -1,0 +1,98 @@
+"""
+A change of the source's schema, made in the DuckDB file inside of the transaction of the rows around it.
+
+DuckDB's tables have columns and nothing else, so tables and their columns are all that is followed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from pgsluice.sinks.duckdb.sql import quoted
+
+if TYPE_CHECKING:
+    from pgsluice.schema.entry import ObjectChange, SchemaEntry
+    from pgsluice.schema.table import TableVersion
+    from pgsluice.sinks.duckdb.target import Tables
+
+logger = structlog.get_logger(__name__)
+
+
+class SchemaChanges:
+    """The changes of one batch."""
+
+    def __init__(self, connection: Any, tables: Tables) -> None:
+        self._connection = connection
+        self._tables = tables
+        self._rewritten: set[int] = set()  # tables whose rows the source has made anew
+
+    def make(self, entry: SchemaEntry) -> None:
+        """Make the changes of one command."""
+        self._rewritten |= {change.oid for change in entry.changes if change.rewritten}
+        for change in entry.changes:
+            if change.definition.get("kind") == "table":
+                self._make(change)
+                logger.info("schema changed", tag=entry.tag, entry=entry.id)
+            elif change.definition.get("kind") == "schema":
+                self._rename_schema(change)
+            elif change.definition.get("kind") == "enum":
+                _warn_of_labels(change)
+        self._tables.forget()
+
+    def _make(self, change: ObjectChange) -> None:
+        old, new = change.old, change.new
+        if new is None:
+            if old is not None:
+                name = self._tables.name((old.schema, old.name))
+                self._connection.execute(f"DROP TABLE IF EXISTS {name}")
+            return
+        if old is not None and old.qualified != new.qualified:
+            self._move(old, new)
+        if not new.columns or (change.after or {}).get("partitioned_by"):
+            return  # no rows of its own
+        missing = {
+            each["name"]: each["missing"] for each in (change.after or {})["columns"] if "missing" in each
+        }
+        self._tables.follow(new, missing, may_empty=change.oid in self._rewritten)
+
+    def _move(self, old: TableVersion, new: TableVersion) -> None:
+        if not self._tables.exists(old):
+            return
+        if old.schema == new.schema:
+            name = self._tables.name((old.schema, old.name))
+            self._connection.execute(f"ALTER TABLE {name} RENAME TO {quoted(new.name)}")
+        else:
+            self._move_to_schema((old.schema, old.name), (new.schema, new.name))
+
+    def _move_to_schema(self, old: tuple[str, str], new: tuple[str, str]) -> None:
+        """DuckDB itself moves no table from one schema to another."""
+        self._tables.make_schema(new[0])
+        self._connection.execute(f"CREATE TABLE {self._tables.name(new)} AS FROM {self._tables.name(old)}")
+        self._connection.execute(f"DROP TABLE {self._tables.name(old)}")
+
+    def _rename_schema(self, change: ObjectChange) -> None:
+        before, after = ((each or {}).get("name", "") for each in (change.before, change.after))
+        if before and after and before != after:
+            for name in self._tables.names_in(before):
+                self._move_to_schema((before, name), (after, name))
+
+
+def _warn_of_labels(change: ObjectChange) -> None:
+    """The labels of an enum are texts here: rows of before keep a label that has another name now."""
+    if change.before is None or change.after is None:
+        return
+    before = {each["id"]: each["label"] for each in change.before.get("labels", ())}
+    renamed = [
+        each["label"]
+        for each in change.after.get("labels", ())
+        if before.get(each["id"], each["label"]) != each["label"]
+    ]
+    if renamed:
+        logger.warning(
+            "labels of an enum were renamed: rows of before keep the old ones",
+            type=f"{change.after['schema']}.{change.after['name']}",
+            labels=renamed,
+            remedy="copy the tables that have it anew with: pgsluice resync",
+        )

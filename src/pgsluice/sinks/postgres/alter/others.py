@@ -1,0 +1,230 @@
+"""Objects that are made anew when they change, and which statements serve for which kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pgsluice.errors import TargetSchemaError
+from pgsluice.schema.quotes import quoted
+from pgsluice.sinks.postgres.alter.grants import grant_statements
+from pgsluice.sinks.postgres.alter.tables import table_statements
+from pgsluice.sinks.postgres.alter.types import (
+    composite_statements,
+    domain_statements,
+    enum_statements,
+    owned_sequence,
+    sequence_statements,
+)
+from pgsluice.sinks.postgres.alter.words import (
+    address,
+    commented,
+    kind_word,
+    literal,
+    moved,
+    options_clause,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from pgsluice.schema.entry import Definition, ObjectChange
+
+
+_ONE_BY_ONE: Final = ("trigger", "policy", "rule")
+_DROP_ORDER: Final = (
+    *(*_ONE_BY_ONE, "statistics", "view", "materialized view", "index", "table", "sequence"),
+    *("aggregate", "procedure", "function", "composite", "domain", "range", "enum", "base type", "extension"),
+    *("foreign table", "schema"),
+)
+"""What may need what comes after it."""
+
+
+def statements_for(change: ObjectChange, *, grants: bool = False) -> list[str]:
+    """What to run in the target, in order; ``grants``: also for rights on it."""
+    if change.after is None:  # it is no longer an object of its own: made one with another
+        return []
+    if change.after.get("unsupported"):
+        raise _unsupported(change.after)
+    statements = list(_KINDS[change.after["kind"]](change.before, change.after))
+    if grants:
+        statements += grant_statements(change.before, change.after)
+    if change.refreshed:
+        statements.append(f"REFRESH MATERIALIZED VIEW {address(change.after)}")
+    return statements
+
+
+def last_statements_for(change: ObjectChange) -> list[str]:
+    """What to run when all changes of a command are made."""
+    if change.after is None or change.after["kind"] != "sequence":
+        return []
+    return list(owned_sequence(change.before, change.after))
+
+
+def drop_statements(changes: Iterable[ObjectChange]) -> list[str]:
+    """What to run for what was dropped: of one kind together where possible, as they may need each other."""
+    gone = [(change.before, str(change.identity)) for change in changes if change.dropped and change.before]
+    statements = []
+    for kind in _DROP_ORDER:
+        # The source names first what it was asked to drop, and then what had to go with it.
+        named = [identity for of, identity in reversed(gone) if of["kind"] == kind]
+        together = [named] if named and kind not in _ONE_BY_ONE else [[identity] for identity in named]
+        word = kind_word({"kind": kind})
+        statements += [f"DROP {word} IF EXISTS {', '.join(some)}" for some in together]
+    return statements
+
+
+def _unsupported(of: Definition) -> TargetSchemaError:
+    return TargetSchemaError(
+        f"the source has a new or changed {of['kind']}, {of['schema']}.{of['name']}: it can't be replicated",
+        remedy="Set schema_changes: ignore for one start, and make the same change in the target by hand",
+        name=f"{of['schema']}.{of['name']}",
+    )
+
+
+def _schema(before: Definition | None, after: Definition) -> Iterator[str]:
+    if before is None:
+        yield f"CREATE SCHEMA IF NOT EXISTS {address(after)}"
+    else:
+        yield from moved(before, after)
+    yield from commented(before, after)
+
+
+def _extension(before: Definition | None, after: Definition) -> Iterator[str]:
+    if before is None:
+        yield f"CREATE EXTENSION IF NOT EXISTS {address(after)} WITH SCHEMA {quoted(after['schema'])}"
+        return  # its comment is the extension's own
+    if before["schema"] != after["schema"]:
+        yield f"ALTER EXTENSION {address(after)} SET SCHEMA {quoted(after['schema'])}"
+    if before["version"] != after["version"]:
+        yield f"ALTER EXTENSION {address(after)} UPDATE TO {literal(after['version'])}"
+    yield from commented(before, after)
+
+
+def _view(before: Definition | None, after: Definition) -> Iterator[str]:
+    made = f"VIEW {address(after)}{options_clause(after.get('options'))} AS {after['query']}"
+    if before is None:
+        yield f"CREATE {made}"
+    else:
+        yield from moved(before, after)
+        yield from _changed_view(before, after, made)
+    for number, column in enumerate(after["columns"]):
+        was = before["columns"][number] if before and number < len(before["columns"]) else {}
+        name = quoted(column["name"])
+        if was.get("default") != column.get("default"):
+            yield f"ALTER VIEW {address(after)} ALTER COLUMN {name} " + (
+                f"SET DEFAULT {column['default']}" if "default" in column else "DROP DEFAULT"
+            )
+        if was.get("comment") != column.get("comment"):
+            said = literal(column["comment"]) if "comment" in column else "NULL"
+            yield f"COMMENT ON COLUMN {address(after)}.{name} IS {said}"
+    yield from commented(before, after)
+
+
+def _changed_view(before: Definition, after: Definition, made: str) -> Iterator[str]:
+    if (before["query"], before.get("options")) == (after["query"], after.get("options")):
+        return
+    old, new = before["columns"], after["columns"]
+    if [column["type"] for column in old] != [column["type"] for column in new[: len(old)]]:
+        yield f"DROP VIEW {address(after)}"
+        yield f"CREATE {made}"
+        return
+    for was, now in zip(old, new, strict=False):
+        if was["name"] != now["name"]:
+            yield f"ALTER VIEW {address(after)} RENAME COLUMN {quoted(was['name'])} TO {quoted(now['name'])}"
+    yield f"CREATE OR REPLACE {made}"
+
+
+def _materialized_view(before: Definition | None, after: Definition) -> Iterator[str]:
+    if before is None:
+        filled = "" if after.get("filled") else " WITH NO DATA"
+        made = f"{address(after)}{options_clause(after.get('options'))} AS {after['query']}{filled}"
+        yield f"CREATE MATERIALIZED VIEW {made}"
+    else:
+        yield from moved(before, after)
+        for was, now in zip(before["columns"], after["columns"], strict=False):
+            if was["name"] != now["name"]:
+                yield (
+                    f"ALTER MATERIALIZED VIEW {address(after)} RENAME COLUMN {quoted(was['name'])}"
+                    f" TO {quoted(now['name'])}"
+                )
+    yield from commented(before, after)
+
+
+def _index(before: Definition | None, after: Definition) -> Iterator[str]:
+    if before is not None:
+        yield from moved(before, after)
+    if before is None:
+        yield _whole_index(after)
+    elif _essence(before) != _essence(after):
+        yield f"DROP INDEX IF EXISTS {address(after)}"
+        yield _whole_index(after)
+    if after.get("clustered") and not (before or {}).get("clustered"):
+        yield f"ALTER TABLE {after['table']} CLUSTER ON {quoted(after['name'])}"
+    yield from commented(before, after)
+
+
+def _essence(of: Definition) -> str:
+    """What an index does, without the names that a rename changes: what follows the table's."""
+    return str(of["create"]).split(" USING ", 1)[-1] + str(of["create"]).startswith("CREATE UNIQUE").__str__()
+
+
+def _whole_index(of: Definition) -> str:
+    """The index of a partitioned table with those of its partitions, which the source's catalog has apart."""
+    return str(of["create"]).replace(f" ON ONLY {of['table']} ", f" ON {of['table']} ", 1)
+
+
+def _routine(before: Definition | None, after: Definition) -> Iterator[str]:
+    if before is not None:
+        yield from moved(before, after)
+    if before is None or before["create"] != after["create"]:
+        yield after["create"]
+    yield from commented(before, after)
+
+
+def _of_table(before: Definition | None, after: Definition) -> Iterator[str]:
+    """Triggers, rules and policies."""
+    if before is not None:
+        yield from moved(before, after)
+        if before["create"] != after["create"]:
+            yield f"DROP {kind_word(after)} IF EXISTS {address(after)}"
+    if before is None or before["create"] != after["create"]:
+        yield after["create"]
+    is_off, was_off = ((each or {}).get("state") in ("D", "R") for each in (after, before))
+    if after["kind"] != "policy" and is_off != was_off:
+        # What fires for replicated rows has done its work on the source: ALWAYS is plain, REPLICA is off.
+        verb = "DISABLE" if is_off else "ENABLE"
+        yield f"ALTER TABLE {after['table']} {verb} {kind_word(after)} {quoted(after['name'])}"
+    yield from commented(before, after)
+
+
+def _statistics(before: Definition | None, after: Definition) -> Iterator[str]:
+    if before is None:
+        yield after["create"]
+    else:
+        yield from moved(before, after)
+    yield from commented(before, after)
+
+
+def _range(before: Definition | None, after: Definition) -> Iterator[str]:
+    yield from _statistics(before, after)
+
+
+_KINDS: Final[Mapping[str, Callable[[Definition | None, Definition], Iterator[str]]]] = {
+    "schema": _schema,
+    "extension": _extension,
+    "table": table_statements,
+    "sequence": sequence_statements,
+    "view": _view,
+    "materialized view": _materialized_view,
+    "index": _index,
+    "enum": enum_statements,
+    "domain": domain_statements,
+    "composite": composite_statements,
+    "range": _range,
+    "function": _routine,
+    "procedure": _routine,
+    "trigger": _of_table,
+    "rule": _of_table,
+    "policy": _of_table,
+    "statistics": _statistics,
+}

@@ -1,0 +1,269 @@
+"""Tables: columns are told from each other by their numbers, constraints by theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pgsluice.schema.quotes import quoted
+from pgsluice.sinks.postgres.alter.types import sequence_statements
+from pgsluice.sinks.postgres.alter.words import (
+    address,
+    commented,
+    literal,
+    moved,
+    options_clause,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pgsluice.schema.entry import Definition
+
+
+def table_statements(before: Definition | None, after: Definition) -> Iterator[str]:
+    """Make a table, or make it what it has become."""
+    if before is None:
+        yield _created(after)
+        for column in after["columns"]:
+            if "own_not_null" in column:
+                yield f"ALTER TABLE {address(after)} ALTER COLUMN {quoted(column['name'])} SET NOT NULL"
+        yield from _beside_columns({"columns": []}, after)
+    else:
+        yield from moved(before, after)
+        yield from _parents(before, after)
+        yield from _columns(before, after)
+        yield from _beside_columns(before, after)
+
+
+def _created(of: Definition) -> str:
+    unlogged = "UNLOGGED " if of.get("unlogged") else ""
+    tail = f" PARTITION BY {of['partitioned_by']}" if "partitioned_by" in of else ""
+    tail += options_clause(of.get("options"))
+    if "bound" in of:
+        return f"CREATE {unlogged}TABLE {address(of)} PARTITION OF {of['parents'][0]} {of['bound']}{tail}"
+    own = [column for column in of["columns"] if column.get("local", True)]
+    inherits = f" INHERITS ({', '.join(of['parents'])})" if "parents" in of else ""
+    columns = ", ".join(_column(column) for column in own)
+    return f"CREATE {unlogged}TABLE {address(of)} ({columns}){inherits}{tail}"
+
+
+def _column(of: Definition) -> str:
+    """A column of a new table."""
+    not_null = _not_null(of)
+    default = f" DEFAULT {of['default']}" if "default" in of else ""
+    return f"{quoted(of['name'])} {_typed(of)}{_made(of)}{default}{not_null}"
+
+
+def _not_null(of: Definition) -> str:
+    if not of.get("not_null"):
+        return ""
+    return f" CONSTRAINT {quoted(of['not_null_name'])} NOT NULL" if "not_null_name" in of else " NOT NULL"
+
+
+def _typed(of: Definition) -> str:
+    return str(of["type"]) + (f" COLLATE {of['collation']}" if "collation" in of else "")
+
+
+def _made(of: Definition) -> str:
+    """How the server itself makes the values of a column."""
+    if "generated" in of:
+        return f" GENERATED ALWAYS AS ({of['generated']['as']})" + (
+            " STORED" if of["generated"]["stored"] else " VIRTUAL"
+        )
+    return _identity(of) if "identity" in of else ""
+
+
+def _identity(of: Definition) -> str:
+    sequence = of["sequence"]
+    named = f"{quoted(sequence['schema'])}.{quoted(sequence['name'])}"
+    return f" GENERATED {of['identity']} AS IDENTITY (SEQUENCE NAME {named} {sequence['options']})"
+
+
+def _parents(before: Definition, after: Definition) -> Iterator[str]:
+    """What a table inherits from, or is a partition of."""
+    if not _has_other_parents(before, after) and before.get("bound") == after.get("bound"):
+        return
+    old, new = (
+        dict(zip(of.get("parent_ids", ()), of.get("parents", ()), strict=True)) for of in (before, after)
+    )
+    named = address(after)
+    if "bound" in before:
+        yield f"ALTER TABLE {before['parents'][0]} DETACH PARTITION {named}"
+    else:
+        yield from (f"ALTER TABLE {named} NO INHERIT {old[parent]}" for parent in old if parent not in new)
+    if "bound" in after:
+        yield f"ALTER TABLE {after['parents'][0]} ATTACH PARTITION {named} {after['bound']}"
+    else:
+        yield from (f"ALTER TABLE {named} INHERIT {new[parent]}" for parent in new if parent not in old)
+
+
+def _has_other_parents(before: Definition, after: Definition) -> bool:
+    """Parents are told from each other by their numbers: they may only be called otherwise."""
+    return bool(before.get("parent_ids") != after.get("parent_ids"))
+
+
+def _columns(before: Definition, after: Definition) -> Iterator[str]:
+    """What became of each column; what is done to a parent's is done to an inherited one by the server."""
+    only = f"ALTER TABLE {address(after)}"
+    old = {column["number"]: column for column in before["columns"]}
+    new = {column["number"]: column for column in after["columns"]}
+    for number, column in old.items():
+        if number not in new and not column.get("inherited"):
+            yield f"{only} DROP COLUMN IF EXISTS {quoted(column['name'])}"
+    renamed = [
+        (old[number]["name"], column["name"])
+        for number, column in new.items()
+        if number in old and old[number]["name"] != column["name"] and not column.get("inherited")
+    ]
+    yield from _renamed(only, renamed)
+    for number, column in new.items():
+        if number not in old:
+            yield from _added(only, column)
+        else:
+            yield from _altered(only, old[number], column, emptied=bool(before.get("emptied")))
+
+
+def _renamed(only: str, names: list[tuple[str, str]]) -> Iterator[str]:
+    """Rename columns, also to names that others among them have still: by way of names that nobody has."""
+    taken = {was for was, _ in names}
+    late = []
+    for number, (was, now) in enumerate(names):
+        between = f"pgsluice renames {number}" if now in taken else now
+        if between != now:
+            late.append((between, now))
+        yield f"{only} RENAME COLUMN {quoted(was)} TO {quoted(between)}"
+    for was, now in late:
+        yield f"{only} RENAME COLUMN {quoted(was)} TO {quoted(now)}"
+
+
+def _added(only: str, of: Definition) -> Iterator[str]:
+    if of.get("inherited"):
+        return
+    name = quoted(of["name"])
+    not_null = _not_null(of)
+    default = f" DEFAULT {of['default']}" if "default" in of else ""
+    if "missing" in of:
+        # What rows of before have: the value of the moment when the column was added, not the target's own.
+        default = f" DEFAULT {literal(of['missing'])}::{of['type']}"
+    yield f"{only} ADD COLUMN {name} {_typed(of)}{_made(of)}{default}{not_null}"
+    if "missing" in of:
+        yield f"{only} ALTER COLUMN {name} " + (
+            f"SET DEFAULT {of['default']}" if "default" in of else "DROP DEFAULT"
+        )
+
+
+def _altered(only: str, was: Definition, now: Definition, *, emptied: bool) -> Iterator[str]:
+    column = f"{only} ALTER COLUMN {quoted(now['name'])}"
+    other_type = _typed(was) != _typed(now) and not now.get("inherited")
+    if other_type:
+        if "default" in was:
+            yield f"{column} DROP DEFAULT"  # it may be no value of the new type
+        value = "NULL" if emptied else quoted(now["name"])  # without rows it needs no way from type to type
+        yield f"{column} TYPE {_typed(now)} USING {value}::{now['type']}"
+    if was.get("generated") != now.get("generated"):
+        yield from _regenerated(only, column, was, now)
+    if was.get("default") != now.get("default") or (other_type and "default" in now):
+        yield f"{column} " + (f"SET DEFAULT {now['default']}" if "default" in now else "DROP DEFAULT")
+    if "own_not_null" in now and "own_not_null" not in was:
+        yield f"{column} SET NOT NULL"
+    elif bool(was.get("not_null")) != bool(now.get("not_null")):
+        yield f"{column} {'SET' if now.get('not_null') else 'DROP'} NOT NULL"
+    if was.get("identity") != now.get("identity"):
+        if "identity" not in now:
+            yield f"{column} DROP IDENTITY"
+        elif "identity" not in was:
+            yield f"{column} ADD{_identity(now)}"
+        else:
+            yield f"{column} SET GENERATED {now['identity']}"
+    if "sequence" in was and "sequence" in now:
+        yield from sequence_statements(was["sequence"], now["sequence"])
+
+
+def _regenerated(only: str, column: str, was: Definition, now: Definition) -> Iterator[str]:
+    if "generated" not in now:
+        yield f"{column} DROP EXPRESSION"
+    else:
+        yield f"{only} DROP COLUMN {quoted(now['name'])}"
+        yield f"{only} ADD COLUMN {_column(now)}"
+
+
+def _beside_columns(before: Definition, after: Definition) -> Iterator[str]:
+    """What a table has besides columns."""
+    only = f"ALTER TABLE {address(after)}"
+    yield from _constraints(only, before, after)
+    yield from _options(
+        only, before.get("options", {}) if before.get("name") else after.get("options", {}), after
+    )
+    if before.get("name") and bool(before.get("unlogged")) != bool(after.get("unlogged")):
+        yield f"{only} SET {'UNLOGGED' if after.get('unlogged') else 'LOGGED'}"
+    if before.get("identity") != after.get("identity"):
+        yield f"{only} REPLICA IDENTITY {after.get('identity', 'DEFAULT')}"
+    for key, words in (
+        ("row_security", ("ENABLE", "DISABLE")),
+        ("force_row_security", ("FORCE", "NO FORCE")),
+    ):
+        if bool(before.get(key)) != bool(after.get(key)):
+            yield f"{only} {words[0] if after.get(key) else words[1]} ROW LEVEL SECURITY"
+    comments = {column["number"]: column.get("comment") for column in before["columns"]}
+    for column in after["columns"]:
+        said = column.get("comment")
+        if comments.get(column["number"]) != said:
+            text = "NULL" if said is None else literal(said)
+            yield f"COMMENT ON COLUMN {address(after)}.{quoted(column['name'])} IS {text}"
+    yield from commented(before if before.get("name") else None, after)
+
+
+def _options(only: str, old: dict[str, Any], after: Definition) -> Iterator[str]:
+    new = after.get("options", {})
+    gone = [name for name in old if name not in new]
+    if gone:
+        yield f"{only} RESET ({', '.join(gone)})"
+    changed = [f"{name}={literal(value)}" for name, value in new.items() if old.get(name) != value]
+    if changed:
+        yield f"{only} SET ({', '.join(changed)})"
+
+
+def _constraints(only: str, before: Definition, after: Definition) -> Iterator[str]:
+    if before.get("name") and _has_other_parents(before, after):
+        return  # what was the parent's is its own now, or the other way round: the server sees to that
+    old = {each["id"]: each for each in before.get("constraints", ())}
+    new = {each["id"]: each for each in after.get("constraints", ())}
+    for number, rule in old.items():
+        if number not in new:
+            yield f"{only} DROP CONSTRAINT IF EXISTS {quoted(rule['name'])}"
+    for number, rule in new.items():
+        was = old.get(number)
+        named = quoted(rule["name"])
+        if was is None:
+            yield f"{only} ADD CONSTRAINT {named} {rule['definition']}"
+        else:
+            if was["name"] != rule["name"]:
+                yield f"{only} RENAME CONSTRAINT {quoted(was['name'])} TO {named}"
+            if was["definition"] != rule["definition"]:
+                yield from _changed_constraint(only, was, rule, before, after)
+        if (was or {}).get("comment") != rule.get("comment"):
+            said = literal(rule["comment"]) if "comment" in rule else "NULL"
+            yield f"COMMENT ON CONSTRAINT {named} ON {address(after)} IS {said}"
+
+
+def _changed_constraint(
+    only: str, was: Definition, now: Definition, before: Definition, after: Definition
+) -> Iterator[str]:
+    """A rule that the source has changed in place; its text also changes with names and types in it."""
+    named = quoted(now["name"])
+    if was["definition"] == f"{now['definition']} NOT VALID":
+        yield f"{only} VALIDATE CONSTRAINT {named}"
+    elif now["type"] == "f" and _plain(was) == _plain(now):
+        deferred = [word for word in ("DEFERRABLE", "INITIALLY DEFERRED") if word in now["definition"]]
+        yield f"{only} ALTER CONSTRAINT {named} {' '.join(deferred) or 'NOT DEFERRABLE'}"
+    elif _names_and_types(before) == _names_and_types(after):
+        yield f"{only} DROP CONSTRAINT {named}"
+        yield f"{only} ADD CONSTRAINT {named} {now['definition']}"
+
+
+def _plain(rule: Definition) -> str:
+    return str(rule["definition"]).removesuffix(" INITIALLY DEFERRED").removesuffix(" DEFERRABLE")
+
+
+def _names_and_types(of: Definition) -> list[Any]:
+    return [of["schema"], of["name"], *((column["name"], column["type"]) for column in of["columns"])]

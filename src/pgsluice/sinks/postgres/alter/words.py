@@ -1,0 +1,66 @@
+"""Names and small statements that every kind of object has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pgsluice.schema.quotes import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pgsluice.schema.entry import Definition
+
+KIND_WORDS: Final = {"enum": "TYPE", "composite": "TYPE", "range": "TYPE"}
+_OF_TABLE: Final = ("trigger", "rule", "policy")
+_ROUTINES: Final = ("function", "procedure", "aggregate")
+
+
+def literal(text: str) -> str:
+    """A text as SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def kind_word(of: Definition) -> str:
+    """What statements call its kind."""
+    return KIND_WORDS.get(of["kind"]) or str(of["kind"]).upper()
+
+
+def address(of: Definition) -> str:
+    """An object's name with its schema, as SQL."""
+    if of["kind"] in ("schema", "extension"):
+        return quoted(of["name"])
+    if of["kind"] in _OF_TABLE:
+        return f"{quoted(of['name'])} ON {of['table']}"
+    name = f"{quoted(of['schema'])}.{quoted(of['name'])}"
+    return f"{name}({of['arguments']})" if of["kind"] in _ROUTINES else name
+
+
+def moved(before: Definition, after: Definition) -> Iterator[str]:
+    """Give it another name or schema. What belongs to a table moves with that."""
+    now = dict(before)
+    word = kind_word(before)
+    in_schema = before["kind"] not in ("schema", *_OF_TABLE, "index")
+    if in_schema and before["schema"] != after["schema"]:
+        # The new name may be taken in the old schema, and the old name in the new one.
+        yield f"ALTER {word} {address(now)} SET SCHEMA {quoted(after['schema'])}"
+        now["schema"] = after["schema"]
+    if before["kind"] in (*_OF_TABLE, "index"):
+        now |= {key: after[key] for key in ("schema", "table") if key in after}
+    if before["name"] != after["name"]:
+        yield f"ALTER {word} {address(now)} RENAME TO {quoted(after['name'])}"
+
+
+def commented(before: Definition | None, after: Definition) -> Iterator[str]:
+    """Bring its comment up to date."""
+    was, now = (before or {}).get("comment"), after.get("comment")
+    if was != now:
+        said = "NULL" if now is None else literal(now)
+        yield f"COMMENT ON {kind_word(after)} {address(after)} IS {said}"
+
+
+def options_clause(options: dict[str, str] | None) -> str:
+    """``WITH (…)``, or nothing."""
+    if not options:
+        return ""
+    return " WITH (" + ", ".join(f"{name}={literal(value)}" for name, value in sorted(options.items())) + ")"

@@ -1,0 +1,155 @@
+"""A change of the source's schema, made in the target inside of the transaction of the rows around it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+import structlog
+from psycopg import errors as pg
+
+from pgsluice.errors import ChangeRefusedError
+from pgsluice.sinks.postgres.alter import drop_statements, last_statements_for, statements_for
+from pgsluice.sinks.postgres.alter.words import address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pgsluice.postgres.session import Connection
+    from pgsluice.schema.entry import ObjectChange, SchemaEntry
+    from pgsluice.sinks.postgres.config import PostgresConfig
+
+logger = structlog.get_logger(__name__)
+
+_THERE_OR_GONE: Final = (
+    pg.DuplicateColumn,
+    pg.DuplicateFunction,
+    pg.DuplicateObject,
+    pg.DuplicateSchema,
+    pg.DuplicateTable,
+    pg.InvalidSchemaName,
+    pg.UndefinedColumn,
+    pg.UndefinedFunction,
+    pg.UndefinedObject,
+    pg.UndefinedTable,
+)
+_DATA_EXCEPTION: Final = "22"
+
+
+class SchemaChanges:
+    """The changes of one batch."""
+
+    def __init__(self, conn: Connection, config: PostgresConfig, *, aside: bool) -> None:
+        self._conn = conn
+        self._config = config
+        self._aside = aside
+        self._grants = config.privileges or config.roles
+        self._rewritten: set[int] = set()  # tables whose rows the source has made anew
+
+    def make(self, entry: SchemaEntry) -> None:
+        """Make the changes of one command."""
+        self._conn.execute("SET LOCAL check_function_bodies = off")
+        if not self._aside:  # a table whose rows are still to be checked can't be altered
+            self._conn.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        self._rewritten |= {change.oid for change in entry.changes if change.rewritten}
+        changes = [change for change in _ordered(entry) if self._is_wanted(change)]
+        for change in changes:
+            self._make(change, entry)
+        dropped = [change for change in entry.changes if change.dropped and self._is_wanted(change)]
+        if dropped:
+            self._run(drop_statements(dropped), dropped[0], entry)
+        for change in changes:
+            self._run(last_statements_for(change), change, entry)
+        if not self._aside:
+            self._conn.execute("SET CONSTRAINTS ALL DEFERRED")
+        logger.info("schema changed", tag=entry.tag, entry=entry.id)
+
+    def _is_wanted(self, change: ObjectChange) -> bool:
+        kind = change.definition["kind"]
+        return kind not in self._config.schema_exclude and (
+            not self._config.schema_include or kind in self._config.schema_include
+        )
+
+    def _make(self, change: ObjectChange, entry: SchemaEntry) -> None:
+        if not self._concerns(change):
+            logger.info("schema change left out: its table is not here", tag=entry.tag, entry=entry.id)
+            return
+        statements = statements_for(change, grants=self._grants)
+        if entry.may_be_there or (change.before is None and self._config.on_conflict != "error"):
+            try:  # others may have made it, where several sources share tables
+                with self._conn.transaction():
+                    self._run(statements, change, entry)
+            except ChangeRefusedError as error:
+                if not isinstance(error.__cause__, _THERE_OR_GONE):
+                    raise
+            return
+        emptied = self._rewritten_by(entry)
+        if not emptied or change.before is None:
+            self._run(statements, change, entry)
+            return
+        try:
+            with self._conn.transaction():
+                self._run(statements, change, entry)
+        except ChangeRefusedError:
+            # How the source made its new rows is not known here. They are copied anew, and till then missing.
+            logger.warning("rows can't be changed as in the source: tables are empty for now", tables=emptied)
+            deletes = [f"DELETE FROM ONLY {table}" for table in emptied]  # noqa: S608 - quoted names
+            self._run(deletes, change, entry)
+            again = replace(change, before={**change.before, "emptied": True})
+            self._run(statements_for(again, grants=self._grants), change, entry)
+
+    def _rewritten_by(self, entry: SchemaEntry) -> list[str]:
+        """The tables of a command whose rows the source has made anew: one, or it with its heirs."""
+        found = [
+            address(change.before)
+            for change in entry.changes
+            if change.oid in self._rewritten and change.before and change.before["kind"] == "table"
+        ]
+        return [table for table in found if self._has(table)]
+
+    def _concerns(self, change: ObjectChange) -> bool:
+        """Whether the target has what is changed: tables that are not replicated are not here."""
+        was = change.before or change.definition
+        if "table" in was:
+            return self._has(was["table"])
+        return change.before is None or was["kind"] != "table" or self._has(address(was))
+
+    def _has(self, relation: str) -> bool:
+        row = self._conn.execute("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", (relation,)).fetchone()
+        return bool(row and row[0])
+
+    def _run(self, statements: Iterable[str], change: ObjectChange, entry: SchemaEntry) -> None:
+        for statement in statements:
+            try:
+                self._conn.execute(statement.encode())
+            except psycopg.OperationalError:
+                raise
+            except psycopg.Error as error:
+                raise ChangeRefusedError(
+                    f"the target refuses a change of the schema: {_said(error)}; it was: {statement}",
+                    remedy="Mend in the target what it needs, and start again; or make the change there by "
+                    "hand and set schema_changes: ignore for one start",
+                    entry=entry.id,
+                    object=change.oid,
+                ) from error
+
+
+def _ordered(entry: SchemaEntry) -> list[ObjectChange]:
+    """What is not dropped: new schemas and sequences first."""
+    others = [change for change in entry.changes if not change.dropped and not change.rewritten]
+    return sorted(others, key=_is_needed_early, reverse=True)
+
+
+def _is_needed_early(change: ObjectChange) -> int:
+    """New sequences are needed by the columns that count with them, which the source may name before."""
+    if change.before is not None:
+        return 0
+    return {"schema": 2, "sequence": 1}.get(change.definition["kind"], 0)
+
+
+def _said(error: psycopg.Error) -> str:
+    """What the server said, unless a row's value is in it."""
+    if (error.sqlstate or "").startswith(_DATA_EXCEPTION):
+        return f"a row has a value that it can't take (SQLSTATE {error.sqlstate})"
+    return error.diag.message_primary or str(error)

@@ -1,0 +1,98 @@
+"""The changes of the schema that a source has noted, and which versions of it pipelines acknowledge there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from psycopg.rows import dict_row
+
+from pgsluice.errors import NotInitializedError
+from pgsluice.postgres.session import ANSWER_SECONDS, answering_within
+from pgsluice.schema.describe import known_objects
+from pgsluice.schema.entry import SchemaEntry
+from pgsluice.schema.migrate import installed_version
+from pgsluice.source.connect import connect, source_errors
+from pgsluice.source.event_triggers import require_triggers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pgsluice.postgres.session import Connection
+    from pgsluice.schema.describe import Objects
+    from pgsluice.schema.history import SchemaVersion
+
+_LAST: Final = """
+SELECT id::text, at::text, by_user, tag, statement, search_path, changes::text, problem
+  FROM pgsluice.schema_log ORDER BY id DESC LIMIT %s"""
+_UNREAD: Final = """
+SELECT id::text, at::text, by_user, tag, statement, search_path, changes::text, problem
+  FROM pgsluice.schema_log
+ WHERE id <> ALL (%s) AND at >= (SELECT created_at FROM pgsluice.pipeline WHERE name = %s) ORDER BY id"""
+_ACKNOWLEDGE: Final = """
+INSERT INTO pgsluice.schema_ack AS a (pipeline, schema, version, log_id) VALUES (%s, %s, %s, %s)
+    ON CONFLICT (pipeline, schema) DO UPDATE
+   SET version = excluded.version, log_id = excluded.log_id, at = excluded.at
+ WHERE (a.version, a.log_id) <> (excluded.version, excluded.log_id)"""
+_SINCE: Final = 2  # the migration that made the table
+
+
+def read_log(url: str, limit: int) -> list[SchemaEntry]:
+    """The last so many entries, oldest first."""
+    with source_errors(url, "read the changes of the schema"), connect(url) as conn:
+        _require_log(conn)
+        with conn.cursor(row_factory=dict_row) as cursor:
+            rows = cursor.execute(_LAST, (limit,)).fetchall()
+    return [SchemaEntry.of_row(row) for row in reversed(rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSchema:
+    """The source's schema now, and what was changed since a pipeline has read."""
+
+    known: Objects
+    unread: list[SchemaEntry]
+
+
+def read_schema(url: str, pipeline: str, read: Sequence[int]) -> SourceSchema:
+    """All objects as the event triggers know them, and the entries of a pipeline's time but for some."""
+    with source_errors(url, "read the schema"), connect(url) as conn:
+        _require_log(conn)
+        require_triggers(conn)
+        with (
+            conn.transaction(),
+            conn.cursor(row_factory=dict_row) as cursor,
+        ):
+            conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            rows = cursor.execute(_UNREAD, (list(read), pipeline)).fetchall()
+            return SourceSchema(known_objects(conn), [SchemaEntry.of_row(row) for row in rows])
+
+
+def write_acks(url: str, pipeline: str, versions: Iterable[SchemaVersion]) -> None:
+    """Note that all targets of a pipeline have these versions."""
+    with (
+        source_errors(url, "acknowledge versions of the schema"),
+        connect(url) as conn,
+        answering_within(conn, ANSWER_SECONDS),
+        conn.transaction(),
+    ):
+        for each in versions:
+            conn.execute(_ACKNOWLEDGE, (pipeline, each.schema, each.version, each.log_id))
+
+
+def read_acks(url: str, pipeline: str) -> dict[str, int]:
+    """The version of each schema that a pipeline has acknowledged."""
+    with source_errors(url, "read the acknowledged versions"), connect(url) as conn:
+        _require_log(conn)
+        return dict(
+            conn.execute("SELECT schema, version FROM pgsluice.schema_ack WHERE pipeline = %s", (pipeline,))
+        )
+
+
+def _require_log(conn: Connection) -> None:
+    version = installed_version(conn)
+    if version is None or version < _SINCE:
+        raise NotInitializedError(
+            f"database {conn.info.dbname} does not note changes of its schema",
+            remedy="Run: pgsluice init" + ("" if version is None else " --upgrade"),
+        )

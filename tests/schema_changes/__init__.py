@@ -1,0 +1,1 @@
+"""Changes of the schema: what the source's triggers note, and what targets make of it."""

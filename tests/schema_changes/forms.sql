@@ -1,0 +1,784 @@
+--- add column
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t ADD COLUMN c int
+-- query
+INSERT INTO {s}.t (id, b) SELECT g, 'later' FROM generate_series(101, 110) g
+
+--- add without the word
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t ADD c int DEFAULT 7
+-- query
+INSERT INTO {s}.t (id, b) SELECT g, 'later' FROM generate_series(101, 110) g
+
+--- add not null
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t ADD c text NOT NULL DEFAULT 'x'
+-- query
+INSERT INTO {s}.t (id, b) SELECT g, 'later' FROM generate_series(101, 110) g
+
+--- stable default
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t ADD c timestamptz DEFAULT now()
+-- query
+INSERT INTO {s}.t (id, b) SELECT g, 'later' FROM generate_series(101, 110) g
+
+--- several actions
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t ADD c int, DROP COLUMN a, ALTER b SET DEFAULT 'd', ADD d text CHECK (d <> '')
+-- query
+INSERT INTO {s}.t (id) VALUES (50)
+
+--- drop column
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t DROP COLUMN a
+-- query
+UPDATE {s}.t SET b = 'x' WHERE id = 3
+
+--- rename column
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t RENAME a TO "Odd näme.x"
+-- query
+INSERT INTO {s}.t (id, b) SELECT g, 'later' FROM generate_series(101, 110) g
+
+--- swap names of columns
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+BEGIN;
+ALTER TABLE {s}.t RENAME a TO x;
+ALTER TABLE {s}.t RENAME b TO a;
+ALTER TABLE {s}.t RENAME x TO b;
+INSERT INTO {s}.t VALUES (60, 1, 'y');
+COMMIT
+
+--- rename table
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t RENAME TO "T two"
+-- query
+INSERT INTO {s}."T two" (id) VALUES (70)
+
+--- swap two tables
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- before
+CREATE TABLE {s}.u (LIKE {s}.t INCLUDING ALL)
+-- before
+INSERT INTO {s}.u VALUES (1, 1, 'u')
+-- query
+BEGIN;
+ALTER TABLE {s}.t RENAME TO x;
+ALTER TABLE {s}.u RENAME TO t;
+ALTER TABLE {s}.x RENAME TO u;
+COMMIT
+-- query
+INSERT INTO {s}.t VALUES (2, 2, 'was u')
+-- query
+INSERT INTO {s}.u VALUES (200, 2, 'was t')
+
+--- move to another schema
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- before
+CREATE SCHEMA {s}_other
+-- query
+ALTER TABLE {s}.t SET SCHEMA {s}_other
+-- query
+INSERT INTO {s}_other.t VALUES (80)
+
+--- defaults and not null
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t ALTER a DROP DEFAULT, ALTER b SET NOT NULL, ALTER b SET DEFAULT 'z'
+-- query
+INSERT INTO {s}.t (id) VALUES (81)
+
+--- constraints
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t ADD CONSTRAINT positive CHECK (id > 0) NOT VALID, ADD CONSTRAINT once UNIQUE (b)
+-- query
+ALTER TABLE {s}.t VALIDATE CONSTRAINT positive
+-- query
+ALTER TABLE {s}.t RENAME CONSTRAINT once TO twice
+-- query
+CREATE TABLE {s}.child (id int PRIMARY KEY, t int REFERENCES {s}.t DEFERRABLE)
+-- query
+ALTER TABLE {s}.t DROP CONSTRAINT positive
+
+--- indexes
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+CREATE INDEX ON {s}.t (a)
+-- query
+CREATE INDEX CONCURRENTLY "I x" ON {s}.t (lower(b), a DESC)
+-- query
+CREATE UNIQUE INDEX part ON {s}.t (b) WHERE a > 0
+-- query
+ALTER INDEX {s}.t_a_idx RENAME TO ia
+-- query
+DROP INDEX CONCURRENTLY {s}.part
+
+--- create table
+-- query
+CREATE TABLE {s}.n (id bigserial PRIMARY KEY, v varchar(10) COLLATE "C" NOT NULL UNIQUE, g int GENERATED ALWAYS AS (1) STORED, i int GENERATED BY DEFAULT AS IDENTITY (START 100), w numeric(10,2))
+-- query
+COMMENT ON TABLE {s}.n IS 'it''s new'
+-- query
+COMMENT ON COLUMN {s}.n.v IS 'v'
+
+--- drop table
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- before
+CREATE TABLE {s}.u (id int PRIMARY KEY)
+-- query
+DROP TABLE {s}.t
+
+--- drop cascade
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- before
+CREATE VIEW {s}.v AS SELECT id FROM {s}.t
+-- before
+CREATE TABLE {s}.f (id int PRIMARY KEY, t int REFERENCES {s}.t)
+-- query
+DROP TABLE {s}.t CASCADE
+-- query
+INSERT INTO {s}.f VALUES (1, 77)
+
+--- drop and make again
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+DROP TABLE {s}.t
+-- query
+CREATE TABLE {s}.t (id text PRIMARY KEY)
+
+--- made, filled and dropped
+-- query
+BEGIN;
+CREATE TABLE {s}.x (id int PRIMARY KEY);
+INSERT INTO {s}.x VALUES (1);
+DROP TABLE {s}.x;
+COMMIT
+
+--- several statements
+-- query
+CREATE TABLE {s}.a1 (id int PRIMARY KEY); CREATE TABLE {s}.a2 (id int PRIMARY KEY)
+
+--- do block
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+DO $$ BEGIN ALTER TABLE {s}.t ADD c int; CREATE TABLE {s}.d (id int PRIMARY KEY); EXECUTE 'CREATE INDEX ON {s}.d (id)'; END $$
+-- query
+INSERT INTO {s}.t (id, b) SELECT g, 'later' FROM generate_series(101, 110) g
+
+--- function that runs ddl
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- before
+CREATE FUNCTION {s}.run() RETURNS void LANGUAGE plpgsql AS $$ BEGIN ALTER TABLE {s}.t ADD by_function int; END $$
+-- query
+SELECT {s}.run()
+-- query
+INSERT INTO {s}.t (id, b) SELECT g, 'later' FROM generate_series(101, 110) g
+
+--- search path
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+SET search_path = {s}; ALTER TABLE t ADD c int; CREATE TABLE q (id int PRIMARY KEY)
+
+--- quoted names
+-- query
+CREATE TABLE {s}."A.b ""c"" Ä" ("Id.x" int PRIMARY KEY, "%s" text)
+-- query
+ALTER TABLE {s}."A.b ""c"" Ä" RENAME "%s" TO "%%d"
+
+--- savepoint
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+BEGIN;
+SAVEPOINT p;
+ALTER TABLE {s}.t ADD gone int;
+ROLLBACK TO p;
+ALTER TABLE {s}.t ADD stays int;
+COMMIT
+
+--- rows and schema mixed
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+BEGIN;
+UPDATE {s}.t SET a = 1;
+ALTER TABLE {s}.t ADD c int;
+UPDATE {s}.t SET c = id;
+ALTER TABLE {s}.t DROP a;
+DELETE FROM {s}.t WHERE id > 15;
+INSERT INTO {s}.t VALUES (90, 'n', 9);
+COMMIT
+
+--- temporary tables
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+CREATE TEMP TABLE t (x int); ALTER TABLE t ADD y int; DROP TABLE t
+
+--- skipped
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+SET pgsluice.skip_ddl = on; COMMENT ON TABLE {s}.t IS NULL
+
+--- sequences
+-- query
+CREATE SEQUENCE {s}.q START 5 INCREMENT 3
+-- query
+ALTER SEQUENCE {s}.q MAXVALUE 500 CYCLE
+-- query
+ALTER SEQUENCE {s}.q RENAME TO q2
+-- query
+CREATE SEQUENCE {s}.r; DROP SEQUENCE {s}.r
+
+--- views
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+CREATE VIEW {s}.v AS SELECT id, a FROM {s}.t
+-- query
+CREATE OR REPLACE VIEW {s}.v AS SELECT id, a, b FROM {s}.t WHERE id > 1
+-- query
+ALTER VIEW {s}.v RENAME TO v2
+-- query
+ALTER VIEW {s}.v2 SET (security_barrier)
+-- query
+CREATE VIEW {s}.w AS SELECT 1 AS x; DROP VIEW {s}.w
+-- query
+CREATE MATERIALIZED VIEW {s}.m AS SELECT count(*) AS n FROM {s}.t
+-- query
+ALTER MATERIALIZED VIEW {s}.m RENAME n TO many
+
+--- enum
+-- query
+CREATE TYPE {s}.mood AS ENUM ('sad', 'ok')
+-- query
+ALTER TYPE {s}.mood ADD VALUE 'fine' BEFORE 'ok'
+-- query
+ALTER TYPE {s}.mood ADD VALUE 'first' BEFORE 'sad'
+-- query
+ALTER TYPE {s}.mood ADD VALUE 'last'
+-- query
+ALTER TYPE {s}.mood RENAME VALUE 'ok' TO 'o''k'
+-- query
+ALTER TYPE {s}.mood RENAME TO feeling
+-- query
+CREATE TABLE {s}.felt (id int PRIMARY KEY, m {s}.feeling DEFAULT 'last')
+
+--- domain
+-- query
+CREATE DOMAIN {s}.price AS numeric(8,2) DEFAULT 1 CONSTRAINT up CHECK (VALUE > 0)
+-- query
+ALTER DOMAIN {s}.price DROP DEFAULT
+-- query
+ALTER DOMAIN {s}.price SET NOT NULL
+-- query
+ALTER DOMAIN {s}.price ADD CONSTRAINT small CHECK (VALUE < 1000)
+-- query
+ALTER DOMAIN {s}.price DROP CONSTRAINT up
+-- query
+ALTER DOMAIN {s}.price RENAME CONSTRAINT small TO little
+
+--- composite and range
+-- query
+CREATE TYPE {s}.pair AS (x int, y text COLLATE "C")
+-- query
+ALTER TYPE {s}.pair ADD ATTRIBUTE z date, DROP ATTRIBUTE x
+-- query
+ALTER TYPE {s}.pair RENAME ATTRIBUTE y TO why
+-- query
+CREATE TYPE {s}.span AS RANGE (SUBTYPE = float8, SUBTYPE_DIFF = float8mi)
+
+--- functions
+-- query
+CREATE FUNCTION {s}.f(a int, b text DEFAULT 'x') RETURNS int LANGUAGE sql AS 'SELECT a'
+-- query
+CREATE OR REPLACE FUNCTION {s}.f(a int, b text DEFAULT 'y') RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT a + 1'
+-- query
+CREATE PROCEDURE {s}.p() LANGUAGE plpgsql AS 'BEGIN END'
+-- query
+ALTER FUNCTION {s}.f RENAME TO g
+-- query
+COMMENT ON FUNCTION {s}.g(int, text) IS 'a function'
+-- query
+DROP PROCEDURE {s}.p()
+
+--- triggers
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- before
+CREATE FUNCTION {s}.tf() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'
+-- query
+CREATE TRIGGER one BEFORE INSERT ON {s}.t FOR EACH ROW EXECUTE FUNCTION {s}.tf()
+-- query
+CREATE OR REPLACE TRIGGER one AFTER UPDATE ON {s}.t FOR EACH ROW EXECUTE FUNCTION {s}.tf()
+-- query
+ALTER TRIGGER one ON {s}.t RENAME TO two
+-- query
+ALTER TABLE {s}.t DISABLE TRIGGER two
+-- query
+CREATE TRIGGER three BEFORE DELETE ON {s}.t EXECUTE FUNCTION {s}.tf(); DROP TRIGGER three ON {s}.t
+
+--- row security
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t ENABLE ROW LEVEL SECURITY
+-- query
+CREATE POLICY p ON {s}.t USING (id > 0)
+-- query
+ALTER POLICY p ON {s}.t USING (id > 1) WITH CHECK (true)
+-- query
+ALTER POLICY p ON {s}.t RENAME TO q
+-- query
+CREATE POLICY gone ON {s}.t; DROP POLICY gone ON {s}.t
+-- query
+ALTER TABLE {s}.t FORCE ROW LEVEL SECURITY
+-- query
+ALTER TABLE {s}.t NO FORCE ROW LEVEL SECURITY
+
+--- rules and statistics
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- before
+CREATE VIEW {s}.v AS SELECT * FROM {s}.t
+-- query
+CREATE RULE quiet AS ON UPDATE TO {s}.v DO INSTEAD NOTHING
+-- query
+ALTER RULE quiet ON {s}.v RENAME TO still
+-- query
+CREATE STATISTICS {s}.st ON a, b FROM {s}.t
+-- query
+ALTER STATISTICS {s}.st RENAME TO st2
+
+--- partitions
+-- before
+CREATE TABLE {s}.p (id int, k int, PRIMARY KEY (id)) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p1 PARTITION OF {s}.p FOR VALUES FROM (0) TO (10)
+-- before
+INSERT INTO {s}.p SELECT g, g FROM generate_series(0, 9) g
+-- query
+CREATE TABLE {s}.p2 PARTITION OF {s}.p FOR VALUES FROM (10) TO (20)
+-- query
+ALTER TABLE {s}.p ADD COLUMN z int DEFAULT 3
+-- query
+CREATE INDEX on_k ON {s}.p (k)
+-- query
+ALTER TABLE {s}.p RENAME k TO kk
+-- query
+INSERT INTO {s}.p (id) VALUES (5 + 4 * 0 - 5 + 3) ON CONFLICT DO NOTHING
+-- query
+ALTER TABLE {s}.p DETACH PARTITION {s}.p1
+-- query
+ALTER TABLE {s}.p ATTACH PARTITION {s}.p1 FOR VALUES FROM (0) TO (10)
+-- query
+ALTER TABLE {s}.p DROP z
+
+--- filled and attached
+-- before
+CREATE TABLE {s}.p (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p1 PARTITION OF {s}.p FOR VALUES FROM (0) TO (10)
+-- before
+INSERT INTO {s}.p SELECT g, 'x' FROM generate_series(0, 9) g
+-- query
+CREATE TABLE {s}.p2 (LIKE {s}.p INCLUDING ALL)
+-- query
+INSERT INTO {s}.p2 SELECT g, 'y' FROM generate_series(10, 19) g
+-- query
+ALTER TABLE {s}.p ATTACH PARTITION {s}.p2 FOR VALUES FROM (10) TO (20)
+-- query
+UPDATE {s}.p SET v = 'z' WHERE id = 15
+-- query
+ALTER TABLE {s}.p DETACH PARTITION {s}.p1
+-- query
+UPDATE {s}.p1 SET v = 'changed while it was out' WHERE id < 5
+-- query
+DELETE FROM {s}.p1 WHERE id = 9
+-- query
+ALTER TABLE {s}.p ATTACH PARTITION {s}.p1 FOR VALUES FROM (0) TO (10)
+
+--- a partitioned table that has no partition yet
+-- before
+CREATE TABLE {s}.p (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)
+-- query
+CREATE TABLE {s}.p1 PARTITION OF {s}.p FOR VALUES FROM (0) TO (10)
+-- query
+INSERT INTO {s}.p VALUES (1, 'x')
+
+--- rewritten before a type that comes later
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY)
+-- before
+INSERT INTO {s}.t VALUES (1)
+-- query
+ALTER TABLE {s}.t ADD r float8 DEFAULT random()
+-- query
+CREATE TYPE {s}.mood AS ENUM ('a')
+-- query
+ALTER TABLE {s}.t ADD m {s}.mood DEFAULT 'a'
+
+--- keyless table made from another and changed
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, b text)
+-- before
+INSERT INTO {s}.t SELECT g, 'x' FROM generate_series(1, 10) g
+-- query
+CREATE TABLE {s}.c AS SELECT * FROM {s}.t
+-- query
+ALTER TABLE {s}.c REPLICA IDENTITY FULL
+-- query
+UPDATE {s}.c SET b = 'y' WHERE id < 5
+
+--- inheritance
+-- before
+CREATE TABLE {s}.mother (id int PRIMARY KEY, a text)
+-- before
+CREATE TABLE {s}.child (b text, PRIMARY KEY (id)) INHERITS ({s}.mother)
+-- before
+INSERT INTO {s}.child VALUES (1, 'a', 'b')
+-- query
+ALTER TABLE {s}.mother ADD c int
+-- query
+ALTER TABLE {s}.mother RENAME a TO aa
+-- query
+ALTER TABLE {s}.mother DROP aa
+-- query
+INSERT INTO {s}.child VALUES (2, 'x', 9)
+-- query
+ALTER TABLE {s}.child NO INHERIT {s}.mother
+
+--- replica identity and options
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t REPLICA IDENTITY FULL
+-- query
+ALTER TABLE {s}.t SET (fillfactor = 70, autovacuum_enabled = off)
+-- query
+ALTER TABLE {s}.t RESET (fillfactor)
+-- query
+UPDATE {s}.t SET b = 'full' WHERE id = 1
+
+--- schemas
+-- query
+CREATE SCHEMA {s}_x CREATE TABLE t (id int PRIMARY KEY)
+-- query
+ALTER SCHEMA {s}_x RENAME TO {s}_y
+-- query
+CREATE SCHEMA {s}_gone
+-- query
+CREATE TABLE {s}_gone.t (id int PRIMARY KEY)
+-- query
+DROP SCHEMA {s}_gone CASCADE
+
+--- create table as
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+CREATE TABLE {s}.c AS SELECT id, b FROM {s}.t WHERE id < 5
+-- query
+SELECT id INTO {s}.i FROM {s}.t WHERE id < 3
+-- query
+INSERT INTO {s}.c VALUES (500, 'later')
+
+--- another type
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t ALTER a TYPE bigint
+-- query
+INSERT INTO {s}.t (id, b) SELECT g, 'later' FROM generate_series(101, 110) g
+
+--- another type using
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t ALTER a DROP DEFAULT, ALTER a TYPE text USING 'n' || (a * 3), ALTER b TYPE int USING id + 1
+-- query
+INSERT INTO {s}.t VALUES (51, 'n', 3)
+
+--- volatile defaults
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t ADD u uuid NOT NULL DEFAULT gen_random_uuid(), ADD c timestamptz DEFAULT clock_timestamp()
+-- query
+CREATE SEQUENCE {s}.q; ALTER TABLE {s}.t ADD n int DEFAULT nextval('{s}.q')
+-- query
+INSERT INTO {s}.t (id, b) SELECT g, 'later' FROM generate_series(101, 110) g
+
+--- comments
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+COMMENT ON CONSTRAINT t_pkey ON {s}.t IS 'key'
+-- query
+COMMENT ON SCHEMA {s} IS 'here'
+-- query
+COMMENT ON TABLE {s}.t IS 'x'
+-- query
+COMMENT ON TABLE {s}.t IS NULL
+
+--- drop a type with its columns
+-- before
+CREATE TYPE {s}.e AS ENUM ('x')
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, e {s}.e)
+-- before
+INSERT INTO {s}.t VALUES (1, 'x')
+-- query
+DROP TYPE {s}.e CASCADE
+-- query
+INSERT INTO {s}.t VALUES (2)
+
+--- refresh
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- before
+CREATE MATERIALIZED VIEW {s}.m AS SELECT count(*) AS n FROM {s}.t
+-- query
+INSERT INTO {s}.t (id, b) SELECT g, 'later' FROM generate_series(101, 110) g
+-- query
+REFRESH MATERIALIZED VIEW {s}.m
+
+--- identity columns
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int DEFAULT 5, b text)
+-- before
+INSERT INTO {s}.t SELECT g, g * 2, 'row ' || g FROM generate_series(1, 20) g
+-- query
+ALTER TABLE {s}.t ALTER a DROP DEFAULT, ALTER a SET NOT NULL, ALTER a ADD GENERATED ALWAYS AS IDENTITY
+-- query
+ALTER TABLE {s}.t ALTER a SET GENERATED BY DEFAULT
+-- query
+ALTER TABLE {s}.t ALTER a DROP IDENTITY
+
+--- indexes that another type makes anew
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a numeric(10,2), b int)
+-- before
+CREATE INDEX i ON {s}.t (a); CREATE INDEX j ON {s}.t (a, b); CREATE STATISTICS {s}.st ON a, b FROM {s}.t
+-- query
+ALTER TABLE {s}.t ALTER a TYPE numeric(12,2)
+-- query
+DROP INDEX {s}.i
+-- query
+ALTER INDEX {s}.j RENAME TO k
+-- query
+DROP STATISTICS {s}.st
+
+--- rename a partitioned table
+-- before
+CREATE TABLE {s}.p (id int PRIMARY KEY) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p1 PARTITION OF {s}.p FOR VALUES FROM (0) TO (10)
+-- query
+ALTER TABLE {s}.p RENAME TO "P two"
+-- query
+INSERT INTO {s}."P two" VALUES (1)
+-- query
+ALTER TABLE {s}."P two" DETACH PARTITION {s}.p1
+
+--- filled before it is attached
+-- before
+CREATE TABLE {s}.p (id int PRIMARY KEY) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p0 PARTITION OF {s}.p FOR VALUES FROM (0) TO (20)
+-- query
+CREATE TABLE {s}.p1 (id int PRIMARY KEY); INSERT INTO {s}.p1 (id) VALUES (2001); ALTER TABLE {s}.p ATTACH PARTITION {s}.p1 FOR VALUES FROM (2000) TO (3000)
+
+--- schema renamed with a trigger
+-- before
+CREATE SCHEMA {s}_2
+-- before
+CREATE TABLE {s}_2.t (id int PRIMARY KEY)
+-- before
+CREATE FUNCTION {s}.tf() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'
+-- before
+CREATE TRIGGER one BEFORE INSERT ON {s}_2.t FOR EACH ROW EXECUTE FUNCTION {s}.tf()
+-- query
+ALTER SCHEMA {s}_2 RENAME TO {s}_3
+-- query
+ALTER TABLE {s}_3.t DISABLE TRIGGER one
+-- query
+INSERT INTO {s}_3.t VALUES (11)
+
+--- keyless table and its schema renamed
+-- before
+CREATE SCHEMA {s}_2
+-- before
+CREATE TABLE {s}_2.t (id int, g int)
+-- before
+ALTER TABLE {s}_2.t REPLICA IDENTITY FULL
+-- before
+INSERT INTO {s}_2.t (id) VALUES (1)
+-- query
+ALTER SCHEMA {s}_2 RENAME TO {s}_3
+-- query
+INSERT INTO {s}_3.t (id) VALUES (2)
+-- query
+UPDATE {s}_3.t SET id = 3 WHERE id = 1; CREATE INDEX ON {s}_3.t (id) WHERE g IS NOT NULL
+
+--- dropped with heirs and keys
+-- before
+CREATE TABLE {s}.a (id int PRIMARY KEY)
+-- before
+CREATE TABLE {s}.b (PRIMARY KEY (id)) INHERITS ({s}.a)
+-- before
+CREATE TABLE {s}.c (id int PRIMARY KEY REFERENCES {s}.b)
+-- before
+CREATE VIEW {s}.v AS SELECT id FROM {s}.c
+-- before
+CREATE VIEW {s}.w AS SELECT id FROM {s}.v
+-- query
+DROP VIEW {s}.v CASCADE
+-- query
+DROP TABLE {s}.a, {s}.c CASCADE
+
+--- index of a constraint renamed
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, u int GENERATED ALWAYS AS IDENTITY)
+-- query
+ALTER INDEX {s}.t_pkey RENAME TO "I x"
+-- query
+ALTER SEQUENCE {s}.t_u_seq INCREMENT 3 MAXVALUE 5000
+-- query
+ALTER SEQUENCE {s}.t_u_seq RENAME TO q
+
+--- no cast from type to type
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int[])
+-- before
+INSERT INTO {s}.t VALUES (1, '{1,2,3}')
+-- before
+CREATE TABLE {s}.p (id int PRIMARY KEY, a int[]) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p1 PARTITION OF {s}.p FOR VALUES FROM (0) TO (10)
+-- before
+INSERT INTO {s}.p VALUES (1, '{1,2,3}')
+-- query
+ALTER TABLE {s}.t ALTER a TYPE int USING a[1]
+-- query
+ALTER TABLE {s}.p ALTER a TYPE int USING a[2]
+-- query
+INSERT INTO {s}.t VALUES (2, 3)
+
+--- serial among others
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY)
+-- query
+ALTER TABLE {s}.t ADD a text, ADD b serial, ADD c bigserial
+-- query
+INSERT INTO {s}.t VALUES (2)
+
+--- rows with a new label
+-- before
+CREATE TYPE {s}.e AS ENUM ('a')
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, e {s}.e)
+-- query
+ALTER TYPE {s}.e ADD VALUE 'b'
+-- query
+INSERT INTO {s}.t VALUES (1, 'b')

@@ -1,0 +1,145 @@
+"""A table that the source changes while it is copied, for the first time or anew: both sides end equal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+from pgsluice import DuckDBSink, Pipeline, PostgresSink, PostgresSource
+from pgsluice.errors import TargetError
+from pgsluice.pipeline.resync import ask_for_copy
+from tests.schema_changes.test_postgres_target import Pair, dump, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pgsluice.sinks.base import Batch
+    from tests.fix_pg import Database
+
+TABLE = (
+    "CREATE SCHEMA s",
+    "CREATE TYPE s.mood AS ENUM ('bad', 'good')",
+    "CREATE TABLE s.t (id int PRIMARY KEY, a text, b int, m s.mood DEFAULT 'good')",
+    "CREATE TABLE s.other (id int PRIMARY KEY)",
+    "INSERT INTO s.t SELECT g, 'a' || g, g FROM generate_series(1, 500) g",
+)
+CHANGES = {
+    "rename": ("ALTER TABLE s.t RENAME COLUMN a TO x", "UPDATE s.t SET x = 'new' WHERE id < 100"),
+    "drop": ("ALTER TABLE s.t DROP COLUMN a", "DELETE FROM s.t WHERE id > 400"),
+    "add": (
+        "ALTER TABLE s.t ADD COLUMN at timestamptz DEFAULT now()",
+        "INSERT INTO s.t (id) VALUES (1000)",
+    ),
+    "rewrite": (
+        "ALTER TABLE s.t ALTER COLUMN b TYPE text USING b || '!'",
+        "UPDATE s.t SET b = 'x' WHERE id = 7",
+    ),
+    "add alone": ("ALTER TABLE s.t ADD COLUMN at timestamptz DEFAULT now()",),
+    "name alone": ("ALTER TABLE s.t RENAME TO u",),
+    "name": ("ALTER TABLE s.t RENAME TO u", "INSERT INTO s.u (id) VALUES (1000)"),
+    "label": ("ALTER TYPE s.mood ADD VALUE 'best'", "UPDATE s.t SET m = 'best' WHERE id < 50"),
+    "gone": ("DROP TABLE s.t", "INSERT INTO s.other VALUES (1)"),
+}
+
+
+def meddling(kind: type[Any], meddle: Callable[[], None], *, in_twin: bool) -> type[Any]:
+    """A sink whose source is changed just before its first batch is applied."""
+
+    class Meddled(kind):  # type: ignore[misc]
+        """Of the copy beside, or of the sink itself."""
+
+        acts = not in_twin
+
+        def twin(self) -> Any:
+            made = super().twin()
+            made.__class__ = Meddled
+            made.acts = True
+            return made
+
+        def apply(self, batch: Batch) -> None:
+            if self.acts and batch.steps:
+                meddle()
+            super().apply(batch)
+
+    return Meddled
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [*(("postgres", change) for change in CHANGES), ("duckdb", "rename"), ("duckdb", "add alone")],
+)
+def test_copied_anew(
+    database: Database, target_database: Database, tmp_path: Path, kind: str, change: str
+) -> None:
+    """The copy begins again with what the table has become."""
+    database.run(*TABLE)
+    left = [*CHANGES[change]]
+
+    def meddle() -> None:
+        while left:
+            database.run(left.pop(0))
+
+    file = tmp_path / "t.duckdb"
+    sink = PostgresSink if kind == "postgres" else DuckDBSink
+    place = target_database.url if kind == "postgres" else str(file)
+
+    def run(made: type[Any]) -> None:
+        source = PostgresSource(database.url, init=True)
+        assert Pipeline(source, made(place), state_dir=tmp_path / "state").run(once=True)
+
+    run(sink)
+    ask_for_copy(database.url, "main", tmp_path / "state", ["target"], ("s", "t"))
+    run(meddling(sink, meddle, in_twin=True))
+    assert not left
+    run(sink)
+    if kind == "postgres":
+        pair = Pair(database, target_database)
+        assert dump(pair.target, "s") == dump(pair.source, "s")
+        assert rows(pair.target, "s") == rows(pair.source, "s")
+        assert target_database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'anew%'") == []
+        return
+    with duckdb.connect(str(file)) as target:
+        tables = database.rows(
+            "SELECT relname FROM pg_class WHERE relnamespace = 's'::regnamespace AND relkind = 'r'"
+        )
+        for (name,) in tables:
+            columns = target.sql(f"FROM s.{name} LIMIT 0").columns
+            wanted = database.rows(f"SELECT {', '.join(columns)} FROM s.{name} ORDER BY id")
+            found = target.sql(f"FROM s.{name} ORDER BY id").fetchall()
+            assert [tuple(map(str, row)) for row in found] == [tuple(map(str, row)) for row in wanted]
+            held = f"SELECT count(*) FROM pg_attribute WHERE attrelid = 's.{name}'::regclass AND attnum > 0"
+            assert database.rows(f"{held} AND NOT attisdropped") == [(len(columns),)]
+
+
+@pytest.mark.parametrize("change", ["rename", "add alone", "rewrite", "label", "gone"])
+def test_copied_for_the_first_time(
+    database: Database, target_database: Database, tmp_path: Path, change: str
+) -> None:
+    """A copy that is broken off, and gone on with when the source is another one: it begins again."""
+    database.run(*TABLE)
+
+    class Broken(PostgresSink):
+        """Breaks when rows have been copied, before they count; or when the first ones do."""
+
+        when = 1
+
+        def apply(self, batch: Batch) -> None:
+            super().apply(batch)
+            self.when -= 1
+            if not self.when:
+                raise TargetError("enough")
+
+    def run(made: type[PostgresSink]) -> None:
+        source = PostgresSource(database.url, init=True)
+        assert Pipeline(source, made(target_database.url), state_dir=tmp_path / "state").run(once=True)
+
+    with pytest.raises(TargetError, match="enough"):
+        run(Broken)
+    database.run(*CHANGES[change])
+    run(PostgresSink)
+    pair = Pair(database, target_database)
+    assert dump(pair.target, "s") == dump(pair.source, "s")
+    assert rows(pair.target, "s") == rows(pair.source, "s")
