@@ -358,18 +358,23 @@ $$;
 CREATE OR REPLACE FUNCTION pgsluice.learn_dependents(of_class oid, of_object oid, of_all boolean) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 -- With another type of a column, indexes and statistics are made anew under other numbers, without a word.
-UPDATE pgsluice.known_object k SET object = o.object, definition = d.definition
-  FROM (
-       SELECT 'pg_class'::regclass AS class, indexrelid AS object
-         FROM pg_index WHERE of_class = 'pg_class'::regclass AND indrelid = of_object
-       UNION ALL
-       SELECT 'pg_statistic_ext'::regclass, oid
-         FROM pg_statistic_ext WHERE of_class = 'pg_class'::regclass AND stxrelid = of_object
-       ) o
- CROSS JOIN LATERAL (SELECT pgsluice.describe(o.class, o.object) AS definition) d
- WHERE k.class = o.class AND k.definition @> jsonb_build_object('kind', d.definition -> 'kind',
-           'schema', d.definition -> 'schema', 'name', d.definition -> 'name')
-   AND NOT EXISTS (SELECT FROM pgsluice.known_object n WHERE n.class = o.class AND n.object = o.object);
+WITH parts AS MATERIALIZED (
+    SELECT 'pg_class'::regclass AS class, indexrelid AS object
+      FROM pg_index WHERE of_class = 'pg_class'::regclass AND indrelid = of_object
+    UNION ALL
+    SELECT 'pg_statistic_ext'::regclass, oid
+      FROM pg_statistic_ext WHERE of_class = 'pg_class'::regclass AND stxrelid = of_object
+), unknown AS MATERIALIZED (
+    SELECT p.class, p.object FROM parts p
+     WHERE NOT EXISTS (SELECT FROM pgsluice.known_object n WHERE n.class = p.class AND n.object = p.object)
+), described AS MATERIALIZED (
+    SELECT u.class, u.object, pgsluice.describe(u.class, u.object) AS definition FROM unknown u
+)
+UPDATE pgsluice.known_object k SET object = d.object, definition = d.definition
+  FROM described d
+ WHERE d.definition IS NOT NULL AND k.class = d.class
+   AND k.definition @> jsonb_build_object('kind', d.definition -> 'kind',
+           'schema', d.definition -> 'schema', 'name', d.definition -> 'name');
 
 UPDATE pgsluice.known_object k SET definition = d.definition
   FROM (
