@@ -164,6 +164,7 @@ class Pipeline:
             loop.stop_at(lsn)
 
     def _open_sinks(self, record: PipelineRecord, *, once: bool) -> None:
+        notes_schema = self._source.notes_schema()
         for name, sink in self._sinks.items():
             loop = SinkLoop(
                 name,
@@ -181,7 +182,7 @@ class Pipeline:
                 letters=LetterBook(self.state_dir),
                 on_error=self._on_error if isinstance(self._on_error, str) else self._on_error[name],
                 renames=self._renames_of(name),
-                notes_schema=self._source.notes_schema(),
+                notes_schema=notes_schema,
             )
             self.loops[name] = loop
             try:
