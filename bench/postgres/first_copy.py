@@ -22,7 +22,7 @@ from bench.postgres.ours import sink
 from bench.watch import Watch
 from pgsluice.modifiers.chain import Chain
 from pgsluice.pipeline.copy import CopySource, TableCopy
-from pgsluice.pipeline.loop import LoopFacts
+from pgsluice.pipeline.loop_facts import LoopFacts
 from pgsluice.schema.renames import Renames
 from pgsluice.schema.store import SchemaStore
 from pgsluice.sinks.base import SinkContext

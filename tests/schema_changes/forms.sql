@@ -721,6 +721,70 @@ INSERT INTO {s}_3.t (id) VALUES (2)
 -- query
 UPDATE {s}_3.t SET id = 3 WHERE id = 1; CREATE INDEX ON {s}_3.t (id) WHERE g IS NOT NULL
 
+--- columns dropped with views and policies
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a text, b int)
+-- before
+CREATE VIEW {s}.v AS SELECT id, a FROM {s}.t
+-- before
+CREATE MATERIALIZED VIEW {s}.m AS SELECT b FROM {s}.t
+-- before
+CREATE POLICY p ON {s}.t USING (b > 0)
+-- query
+ALTER TABLE {s}.t DROP a CASCADE
+-- query
+ALTER TABLE {s}.t DROP b CASCADE
+
+--- partition with an index of its own dropped
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a text) PARTITION BY RANGE (id)
+-- before
+CREATE INDEX ON {s}.t (length(a))
+-- query
+CREATE TABLE {s}.p (LIKE {s}.t INCLUDING ALL)
+-- query
+ALTER TABLE {s}.t ATTACH PARTITION {s}.p FOR VALUES FROM (1) TO (10)
+-- query
+INSERT INTO {s}.t VALUES (1, 'one')
+-- query
+DROP TABLE {s}.p
+
+--- partition with another default than its parent
+-- before
+CREATE SCHEMA {s}_2
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a serial, b int DEFAULT 1) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p PARTITION OF {s}.t FOR VALUES FROM (0) TO (10)
+-- query
+ALTER TABLE {s}.p ALTER a SET DEFAULT NULL, ALTER b SET DEFAULT 3
+-- query
+ALTER TABLE {s}.t SET SCHEMA {s}_2
+-- query
+ALTER TABLE {s}_2.t ALTER b TYPE bigint
+
+--- schemas renamed between rows
+-- before
+CREATE SCHEMA {s}_2
+-- before
+CREATE TABLE {s}_2.t (id int PRIMARY KEY, a text)
+-- query
+INSERT INTO {s}_2.t SELECT g FROM generate_series(1, 9) g
+-- query
+ALTER SCHEMA {s}_2 RENAME TO {s}_3
+-- query
+UPDATE {s}_3.t SET a = 'later' WHERE id > 5
+-- query
+DELETE FROM {s}_3.t WHERE id = 1; ALTER SCHEMA {s}_3 RENAME TO {s}_4; DELETE FROM {s}_4.t WHERE id = 2
+-- query
+INSERT INTO {s}_4.t VALUES (10)
+-- query
+CREATE SCHEMA {s}_2
+-- query
+CREATE TABLE {s}_2.t (id int PRIMARY KEY, a text); INSERT INTO {s}_2.t VALUES (1, 'other')
+-- query
+INSERT INTO {s}_2.t VALUES (2); INSERT INTO {s}_4.t VALUES (11)
+
 --- dropped with heirs and keys
 -- before
 CREATE TABLE {s}.a (id int PRIMARY KEY)

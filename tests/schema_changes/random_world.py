@@ -72,11 +72,6 @@ class Table:
     columns: tuple[Column, ...]
 
     @property
-    def has_own_types(self) -> bool:
-        """Whether columns have types that are not built in."""
-        return any(column.kind != "b" for column in self.columns)
-
-    @property
     def sql(self) -> str:
         """Its name as SQL."""
         return f"{quoted(self.schema)}.{quoted(self.name)}"

@@ -10,7 +10,7 @@ import pytest
 from pgsluice import DuckDBSink, Pipeline, PostgresSink, PostgresSource
 from pgsluice.errors import TargetError
 from pgsluice.pipeline.resync import ask_for_copy
-from tests.schema_changes.test_postgres_target import Pair, dump, rows
+from tests.schema_changes.test_postgres_target import Pair, dump, rows, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,3 +143,29 @@ def test_copied_for_the_first_time(
     pair = Pair(database, target_database)
     assert dump(pair.target, "s") == dump(pair.source, "s")
     assert rows(pair.target, "s") == rows(pair.source, "s")
+
+
+def test_rewritten_and_gone_before_it_was_copied(
+    database: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """Its rows can't be had any more, and the rows that the stream has of it fit nothing in the target."""
+    pair = Pair(database, target_database)
+    database.run(
+        "CREATE SCHEMA s",
+        "CREATE TABLE s.t (id int, a int)",
+        "CREATE TABLE s.other (id int PRIMARY KEY)",
+        "INSERT INTO s.t SELECT g, g FROM generate_series(1, 50) g",
+    )
+    run(pair, tmp_path)
+    database.run(
+        "ALTER TABLE s.t ALTER a TYPE text USING 'now ' || a",
+        "UPDATE s.t SET a = 'later' WHERE id < 20",
+        "INSERT INTO s.other SELECT generate_series(1, 10)",
+        "DELETE FROM s.t WHERE id > 40",
+        "DROP TABLE s.t",
+        "INSERT INTO s.other SELECT generate_series(11, 20)",
+    )
+    run(pair, tmp_path)
+    assert dump(target_database, "s") == dump(database, "s")
+    assert rows(target_database, "s") == rows(database, "s")
+    assert len(rows(target_database, "s")["s.other"]) == 20

@@ -35,6 +35,7 @@ class LogRange:
     start: int
     end: int
     opened: OpenTransaction | None
+    first_end_lsn: int  # end of the first transaction that it has a part of
     tail_end_lsn: int  # end of the transaction that is still open at the end of the range; 0 if none
     relations: tuple[int, ...]  # offsets of the Relation frames in force at the start or met in the range
     types: tuple[int, ...]  # offsets of the Type frames before the end
@@ -89,6 +90,7 @@ def range_of(segment: Segment, records: index.Records, start: int, stop: int, la
     """
     marks = records[index.is_mark(records) & (records["offset"] == start)]
     units = records[index.is_unit(records)]
+    first_end = _end_after(units, start, later_end)
     opened = None
     if len(marks):
         mark = marks[0]
@@ -96,7 +98,7 @@ def range_of(segment: Segment, records: index.Records, start: int, stop: int, la
             int(mark["commit_lsn"]),
             int(mark["commit_ts"]),
             int(mark["xid"]),
-            _end_after(units, start, later_end),
+            first_end,
             int(mark["seq"]),
         )
     whole = bool((units["offset"] == stop).any())
@@ -109,6 +111,7 @@ def range_of(segment: Segment, records: index.Records, start: int, stop: int, la
         start,
         stop,
         opened,
+        first_end,
         0 if whole else _end_after(units, stop, later_end),
         tuple(sorted([*in_force.values(), *met])),
         tuple(types.tolist()),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from pgsluice.pipeline.loop import LoopFacts
+    from pgsluice.pipeline.loop_facts import LoopFacts
     from pgsluice.pipeline.run import Pipeline
 
 logger = structlog.get_logger(__name__)

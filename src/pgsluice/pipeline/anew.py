@@ -30,13 +30,12 @@ from pgsluice.sinks.base import HoldsTables, SharesTables, Swap
 from pgsluice.source.connect import connect, source_errors, wal_position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from pgsluice.changelog.consumers import Consumers
     from pgsluice.changelog.position import Copies
-    from pgsluice.changelog.reader import LogReader
     from pgsluice.pipeline.copy import CopySource
     from pgsluice.pipeline.loop import SinkLoop
+    from pgsluice.pipeline.standing import Standing
     from pgsluice.schema.store import SchemaStore
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Sink
@@ -88,14 +87,27 @@ class Keep(Protocol):
 class Owner:
     """What belongs to the sink's own loop."""
 
-    name: str
-    sink: Sink
+    standing: Standing
     source: CopySource | None
-    renames: Renames
     pipeline: str  # the name under which the copy keeps its progress
     loop_for: Callable[[Sequence[int]], SinkLoop]
     keep: Keep
     applies_schema: bool = False  # whether the target's schema follows the source's, by the stream
+
+    @property
+    def name(self) -> str:
+        """Of the sink."""
+        return self.standing.name
+
+    @property
+    def sink(self) -> Sink:
+        """The sink."""
+        return self.standing.sink
+
+    @property
+    def renames(self) -> Renames:
+        """What its tables are called."""
+        return self.standing.renames
 
     @property
     def beside(self) -> Beside:
@@ -119,8 +131,12 @@ class TablesAnew:
         self._seen_at = Lsn(0)  # where tables were looked at last
         self._outdated = False  # whether what is being copied was rewritten since
         self._gone: set[int] = set()  # tables of the log that the source does not publish any more
-        self.relids: tuple[int, ...] = ()  # left alone: being copied, or waiting for their turn
         self.until: Lsn | None = None  # where both loops meet
+
+    @property
+    def _relids(self) -> tuple[int, ...]:
+        """Left alone: being copied, or waiting for their turn."""
+        return self._owner.standing.left_alone
 
     @property
     def possible(self) -> bool:
@@ -133,7 +149,7 @@ class TablesAnew:
 
     def resume(self) -> None:
         """Go on with what the last run has begun."""
-        if not self.relids:
+        if not self._relids:
             return
         versions = self._copied_now()
         if self._fits(versions):  # else the source has changed one of them since, or it was never made
@@ -153,15 +169,17 @@ class TablesAnew:
         for request in asked:
             self._requests.note_begun(request)
 
-    def take_newcomers(self, copies: Copies | None, has_reached: Callable[[Lsn], bool]) -> None:
+    def take_newcomers(self) -> None:
         """Leave tables alone that have come into the stream since the sink's own copy."""
+        standing = self._owner.standing
+        copies = standing.copies
         if copies is None or not copies.finished or not self.possible:
             self._offered = ()
             return
         new = self._newcomers(copies)
         # Where the target follows the source's schema, a table is there when the stream has come so far.
         at_once = not self._owner.applies_schema
-        ready = {relid for relid, seen_at in new.items() if at_once or has_reached(seen_at)}
+        ready = {relid for relid, seen_at in new.items() if at_once or standing.has_passed(seen_at)}
         waiting = new.keys() - ready
         self._offered = [each for each in self._offered if each[0].relation.relid in waiting]
         if ready:
@@ -172,17 +190,25 @@ class TablesAnew:
         return {
             table.relation.relid: seen_at
             for table, seen_at in self._offered
-            if is_missing(table, copies) and table.relation.relid not in self.relids
+            if is_missing(table, copies) and table.relation.relid not in self._relids
         }
 
-    def is_needed(self, copies: Copies | None) -> bool:
+    @property
+    def is_needed(self) -> bool:
         """Whether tables are being copied, or wait for it."""
-        return bool(self.relids or (copies is not None and copies.finished and self._newcomers(copies)))
+        copies = self._owner.standing.copies
+        return bool(self._relids or (copies is not None and copies.finished and self._newcomers(copies)))
+
+    def forget_earlier(self) -> None:
+        """Tables are about to be left alone: nothing of an earlier copy is gone on with."""
+        sink = self._owner.sink
+        if not self._relids and isinstance(sink, HoldsTables):
+            sink.forget(self._owner.pipeline)
 
     def take_rewritten(self, relids: set[int]) -> None:
         """Copy tables anew whose rows are other ones now; the progress says so already."""
         self._outdated = self._copy is not None and bool(relids & {*self._copying})
-        self._leave_alone(lambda table: table.relation.relid in relids)
+        self._leave_alone(lambda table: table.relation.relid in relids, in_any_case=relids)
 
     def take_unknown(self, versions: Iterable[TableVersion], copies: Copies | None) -> bool:
         """The same for tables of which changes are about to be applied; True if there were such."""
@@ -196,18 +222,18 @@ class TablesAnew:
         """Those of the tables that have come into the stream since the sink's own copy."""
         if copies is None or not copies.finished or not self.possible:
             return set()
-        return {version.relid for version in versions} - copies.tables - {*self.relids} - self._gone
+        return {version.relid for version in versions} - copies.tables - {*self._relids} - self._gone
 
-    def tend(self, position: Lsn, ahead: Lsn, reader: LogReader) -> bool:
+    def tend(self, ahead: Lsn) -> bool:
         """
         Begin a copy, or look how far it is; True when its tables can be put in place at this position.
 
         ``ahead`` is where a batch ends that the sink's own loop will apply in any case.
         """
-        copy = self._copy
+        standing, copy = self._owner.standing, self._copy
         if copy is None:
-            if self.relids:
-                self._begin_when_ready(position, reader)
+            if self._relids:
+                standing.with_patience(self._begin_when_ready)
             return False
         if self._outdated or self._was_outrun(copy.error):
             self._begin_again()
@@ -215,22 +241,23 @@ class TablesAnew:
         if copy.error is not None:
             raise copy.error
         if self.until is None:
-            if copy.is_streaming and _is_close(copy.facts.position, position, reader):
-                self.until = max(position, ahead, copy.facts.position)
+            if copy.is_streaming and _is_close(copy.facts.position, standing):
+                # Rows of tables that are gone may come up to where the others were looked at.
+                self.until = max(standing.position, ahead, copy.facts.position, self._seen_at)
                 copy.stop_at(self.until, exactly=True)
             return False
         if copy.is_alive():
             copy.join(_WAIT_SECONDS)
             return False
         self.until = max(self.until, copy.facts.position)  # it may have gone on before it heard of it
-        return _has_passed(position, self.until, reader)
+        return standing.has_passed(self.until)
 
-    def _begin_when_ready(self, position: Lsn, reader: LogReader) -> None:
+    def _begin_when_ready(self) -> None:
         """Make the tables beside and begin, once the target has what the source's are made of now."""
         if self._prepared is None:
             self._prepared = self._copied_now(), self._seen_at
         versions, seen_at = self._prepared
-        if self._owner.applies_schema and not _has_passed(position, seen_at, reader):
+        if self._owner.applies_schema and not self._owner.standing.has_passed(seen_at):
             return  # a type of a column may come with the stream
         sink = self._owner.sink
         assert isinstance(sink, HoldsTables)
@@ -240,20 +267,20 @@ class TablesAnew:
             sink.make_beside(self._owner.renames.version(version), self._owner.beside.version(version))
         self._begin()
 
-    def put_in_place(self, consumers: Consumers, held: set[int]) -> None:
-        """Put the tables that were copied in the place of the old ones, of those that the sink has held."""
+    def put_in_place(self) -> None:
+        """Put the tables that were copied in the place of the old ones."""
         assert self._copy is not None
-        swaps = self._swaps(self._copy, held)
+        swaps = self._swaps(self._copy)
         if not self._is_there(swaps):
             return
-        left = tuple(relid for relid in self.relids if relid not in self._copying)
+        left = tuple(relid for relid in self._relids if relid not in self._copying)
         if not self._owner.keep(left, swaps, self._copying):
             return
         self._remove_others({swap.beside.relid for swap in swaps})
         names = [swap.table.qualified for swap in swaps]
         logger.info("tables copied anew are in place", sink=self._owner.name, tables=names)
-        consumers.drop(self._copy.sink_name)
-        self._copy, self._copying, self.until, self.relids = None, (), None, left
+        self._owner.standing.consumers.drop(self._copy.sink_name)
+        self._copy, self._copying, self.until = None, (), None
         if not left:
             self._close_begun()
 
@@ -289,7 +316,7 @@ class TablesAnew:
         return isinstance(error, TargetSchemaError) and not self._fits(self._copied_now())
 
     def _copied_now(self) -> list[TableVersion]:
-        return self._tables_now(lambda table: table.relation.relid in self.relids)[1]
+        return self._tables_now(lambda table: table.relation.relid in self._relids)[1]
 
     def _fits(self, versions: Iterable[TableVersion]) -> bool:
         """Whether the tables beside are made for these versions."""
@@ -309,17 +336,23 @@ class TablesAnew:
             self._copy.stop()
             self._copy.join()
 
-    def _leave_alone(self, wanted: Callable[[CopiedTable], bool]) -> bool:
-        """From here on the sink's own loop applies nothing to these tables."""
+    def _leave_alone(
+        self, wanted: Callable[[CopiedTable], bool], *, in_any_case: Collection[int] = ()
+    ) -> bool:
+        """
+        From here on the sink's own loop applies nothing to these tables.
+
+        ``in_any_case`` are some that the source may not have any more: there is nothing to copy, but what the
+        stream has of them, up to when they went, fits no rows of the target.
+        """
         owner = self._owner
-        assert isinstance(owner.sink, HoldsTables)
         tables, _ = self._tables_now(lambda table: wanted(table) and self._may_begin(table))
-        if not self.relids:  # what an earlier copy has left under this name would be taken for its progress
-            owner.sink.forget(owner.pipeline)
-        relids = (*self.relids, *(table.relation.relid for table in tables))
-        if not tables or not owner.keep(relids):
+        self.forget_earlier()
+        found = [table.relation.relid for table in tables]
+        relids = tuple(dict.fromkeys((*self._relids, *found, *sorted(in_any_case))))
+        if relids == self._relids or not owner.keep(relids):
             return False
-        self.relids = relids
+        self._prepared = None
         logger.info("copying tables anew", sink=owner.name, tables=[table.qualified for table in tables])
         return True
 
@@ -359,18 +392,18 @@ class TablesAnew:
 
     def _may_begin(self, table: CopiedTable) -> bool:
         """Whether the target wants a table, and it is not being copied: what is beside it stays then."""
-        relation = table.relation
-        assert self._owner.source is not None
-        return relation.relid not in self.relids and self._owner.source.wanted(relation.schema, relation.name)
+        source, relation = self._owner.source, table.relation
+        assert source is not None
+        return relation.relid not in self._relids and source.wanted(relation.schema, relation.name)
 
     def _begin(self, versions: Mapping[int, TableVersion] | None = None) -> None:
-        self._copying = self.relids
-        self._copy = self._owner.loop_for(self.relids)
-        self._copy.met |= versions or {}  # that what is beside was made for
+        self._copying = self._relids
+        self._copy = self._owner.loop_for(self._relids)
+        self._copy.know(versions or {})  # that what is beside was made for
         self._copy.open()
         self._copy.start()
 
-    def _swaps(self, copy: SinkLoop, held: set[int]) -> list[Swap]:
+    def _swaps(self, copy: SinkLoop) -> list[Swap]:
         """The tables that were copied, in the version that they came in last."""
         owner, copied = self._owner, copy.copied_tables
         versions = {relid: version for relid, version in copy.met.items() if relid in copied}
@@ -379,7 +412,7 @@ class TablesAnew:
             with source_errors(owner.source.url, "list the tables"), connect(owner.source.url) as conn:
                 for table in only(owner.source, tuple(earlier)).tables(conn):
                     versions[table.relation.relid] = registered(self._store(), table, conn)
-        asked = self._open()
+        asked, held = self._open(), owner.standing.copied_tables
         known = {version.qualified for version in self._store().versions() if version.relid in held}
         known |= {request.qualified for request in asked}
         replaced = {request.qualified for request in asked if request.replace}
@@ -412,18 +445,14 @@ class TablesAnew:
 
     def _close_begun(self) -> None:
         """Requests that are begun and not in the progress any more are done."""
-        for request in self._open() if not self.relids else ():
+        for request in self._open() if not self._relids else ():
             if request.begun and self._requests is not None:
                 self._requests.done(request)
 
 
-def _has_passed(position: Lsn, lsn: Lsn, reader: LogReader) -> bool:
-    """Whether everything up to a place is applied."""
-    return position >= lsn or (reader.end >= lsn and reader.next(position, 1, until=lsn) is None)
-
-
-def _is_close(copied: Lsn, position: Lsn, reader: LogReader) -> bool:
-    """Whether what the copy lacks is little."""
+def _is_close(copied: Lsn, standing: Standing) -> bool:
+    """Whether what a copy lacks is little."""
+    position, reader = standing.position, standing.reader
     if copied >= position:
         return True
     rest = reader.next(copied, CLOSE_BYTES, until=position)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.copy_plan import CopyBatch
-    from pgsluice.pipeline.loop import LoopFacts
+    from pgsluice.pipeline.loop_facts import LoopFacts
     from pgsluice.pipeline.schema_copy import SchemaCopy
     from pgsluice.pipeline.touched import TouchedKeys
     from pgsluice.postgres.session import Connection

@@ -64,6 +64,11 @@ class Intake:
         decode = self._options.decode
         return self._spark.is_local if decode == "auto" else decode == "driver"
 
+    @property
+    def waits(self) -> bool:
+        """Whether batches are let fill."""
+        return bool(self._options.max_wait)
+
     def is_small(self, slice_: LogSlice) -> bool:
         """Whether a slice is read at once, by the driver."""
         return slice_.bytes <= self._options.small_bytes or self._go_without_spark(slice_)

@@ -22,7 +22,8 @@ from pgsluice.observability.logs import configure_for_library
 from pgsluice.pipeline.batch import remove_leftovers
 from pgsluice.pipeline.copy import CopySource, TableCopy
 from pgsluice.pipeline.intake import BatchOptions
-from pgsluice.pipeline.loop import LoopFacts, SinkLoop
+from pgsluice.pipeline.loop import SinkLoop
+from pgsluice.pipeline.loop_facts import LoopFacts
 from pgsluice.pipeline.schema_versions import Acknowledgements
 from pgsluice.pipeline.session import LazySpark, SparkOptions
 from pgsluice.schema.renames import Renames

@@ -14,14 +14,18 @@ import structlog
 
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import SinkBehindLogError, SourceError
+from pgsluice.schema.history import SchemaRename
 from pgsluice.schema.store import SchemaStore
-from pgsluice.source.schema_entries import read_entry
+from pgsluice.source.schema_entries import lsn_of, read_entry
 from pgsluice.source.schema_log import write_acks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from pgsluice.changelog.plan import LogRange
     from pgsluice.changelog.reader import LogReader
+    from pgsluice.schema.entry import SchemaEntry
     from pgsluice.schema.history import SchemaHistory, SchemaVersion
     from pgsluice.source.postgres import PostgresSource
 
@@ -50,8 +54,26 @@ def note_entries(reader: LogReader, history: SchemaHistory, end: Lsn) -> None:
             assert found[0].opened is not None
             lsn = Lsn(found[0].opened.commit_lsn)
             if lsn > history.last_lsn:
-                history.add(lsn, [read_entry(range_) for range_ in found])
+                entries = [read_entry(range_) for range_ in found]
+                history.add(lsn, entries, _renames(zip(found, entries, strict=True)))
         after = slice_.end
+
+
+def _renames(entries: Iterable[tuple[LogRange, SchemaEntry]]) -> list[SchemaRename]:
+    return [
+        SchemaRename(
+            opened.commit_lsn,
+            opened.end_lsn,
+            opened.seq,
+            lsn_of(range_),
+            change.before["name"],
+            change.after["name"],
+        )
+        for range_, entry in entries
+        if (opened := range_.opened) is not None
+        for change in entry.changes
+        if change.renames_schema and change.before and change.after
+    ]
 
 
 class Acknowledgements:

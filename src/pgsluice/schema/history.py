@@ -8,7 +8,7 @@ of the stream. Entries are only added at the end, so a number stays with its ent
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.position import Lsn
@@ -17,6 +17,8 @@ from pgsluice.schema.entry import SchemaEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from pgsluice.changelog.plan import LogRange
 
 _COLUMNS: Final = ("id", "at", "by_user", "tag", "statement", "search_path", "changes", "problem")
 
@@ -45,6 +47,11 @@ CREATE TABLE IF NOT EXISTS schema_version (
     PRIMARY KEY (schema, version),
     UNIQUE (schema, place)
 );
+CREATE TABLE IF NOT EXISTS schema_rename (
+    commit_lsn INTEGER NOT NULL, end_lsn INTEGER NOT NULL, seq INTEGER NOT NULL, lsn INTEGER NOT NULL,
+    old TEXT NOT NULL, new TEXT NOT NULL,
+    PRIMARY KEY (commit_lsn, seq)
+);
 """
 
 
@@ -67,6 +74,29 @@ class SchemaVersion:
     log_id: int  # the row of the source's schema_log that made it
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaRename:
+    """
+    A schema that got another name, where tables may still be announced under the old one.
+
+    Servers before 16 do so until something else about the table changes, and all do so in transactions that
+    had begun before: renaming a schema waits for nobody who writes to its tables.
+    """
+
+    commit_lsn: int
+    end_lsn: int
+    seq: int  # its place in its transaction
+    lsn: int  # and in the WAL
+    old: str
+    new: str
+
+    def is_unknown_to(self, range_: LogRange, announced: int) -> bool:
+        """Whether rows of a range come after it, and their table was announced before it, at an LSN."""
+        if self.end_lsn == range_.first_end_lsn:
+            return range_.opened is not None and range_.opened.seq > self.seq and announced < self.lsn
+        return self.end_lsn < range_.first_end_lsn and announced < self.commit_lsn
+
+
 class SchemaHistory:
     """Entries and versions, in the file of a schema store."""
 
@@ -79,7 +109,7 @@ class SchemaHistory:
         """The commit of the last entry: all up to it are known. 0 without any."""
         return Lsn(self._db.execute("SELECT coalesce(max(lsn), 0) FROM schema_entry").fetchone()[0])
 
-    def add(self, lsn: Lsn, entries: Iterable[SchemaEntry]) -> None:
+    def add(self, lsn: Lsn, entries: Iterable[SchemaEntry], renames: Iterable[SchemaRename] = ()) -> None:
         """Keep all entries of the transaction that follows those before; one that is known stays as it is."""
         try:
             with self._db:
@@ -87,6 +117,10 @@ class SchemaHistory:
                 if lsn > self.last_lsn:
                     for entry in entries:
                         self._add(lsn, entry)
+                    self._db.executemany(
+                        "INSERT INTO schema_rename VALUES (:commit_lsn, :end_lsn, :seq, :lsn, :old, :new)",
+                        map(asdict, renames),
+                    )
         except sqlite3.OperationalError as exc:
             raise LogUnwritableError(f"the schema store of the log can't be written: {exc}") from exc
 
@@ -98,6 +132,13 @@ class SchemaHistory:
                 " FROM schema_version WHERE schema = ?",
                 (schema, added.lastrowid, schema),
             )
+
+    def renames(self) -> list[SchemaRename]:
+        """The schemas that were renamed, in the order of the stream."""
+        return [
+            SchemaRename(*row)
+            for row in self._db.execute("SELECT * FROM schema_rename ORDER BY commit_lsn, seq")
+        ]
 
     def entries(self) -> list[PlacedEntry]:
         """All of them, in the order of the stream."""

@@ -17,8 +17,13 @@ import structlog
 from pgsluice.schema.catalog import completed, describe_types
 from pgsluice.schema.table import PgType
 from pgsluice.source.pgoutput.decode import RelationAt
-from pgsluice.source.pgoutput.frames import read_frame
-from pgsluice.source.pgoutput.relation import parse_relation, parse_type, table_version
+from pgsluice.source.pgoutput.frames import read_frame, read_lsn
+from pgsluice.source.pgoutput.relation import (
+    parse_relation,
+    parse_type,
+    table_version,
+    with_schema_renamed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pgsluice.changelog.plan import LogRange
+    from pgsluice.schema.history import SchemaRename
     from pgsluice.schema.store import SchemaStore
     from pgsluice.schema.table import TableVersion
 
@@ -76,15 +82,23 @@ class Relations:
         """The ranges ready to be decoded, and the versions of the wanted tables that they may name."""
         ready = []
         used: dict[int, TableVersion] = {}
+        renames = self._store.history.renames()
         for range_ in ranges:
             with open(range_.path, "rb") as file:  # noqa: PTH123 - the path is a string for the workers' sake
-                relations = tuple(self._relation(file, range_, offset) for offset in range_.relations)
+                relations = tuple(
+                    self._relation(file, range_, offset, renames) for offset in range_.relations
+                )
             ready.append(DecodableRange(range_, relations))
             used |= {r.version: self._versions[r.version] for r in relations if r.version != UNWANTED}
         return ready, used
 
-    def _relation(self, file: Any, range_: LogRange, offset: int) -> RelationAt:
+    def _relation(
+        self, file: Any, range_: LogRange, offset: int, renames: Iterable[SchemaRename]
+    ) -> RelationAt:
         message = read_frame(file, offset)
+        for rename in renames:
+            if rename.is_unknown_to(range_, announced=read_lsn(file, offset)):
+                message = with_schema_renamed(message, rename.old, rename.new)
         version = self._store.register(
             message, lambda: self._describe(file, message, range_.types), complete=self._catalog is not None
         )

@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING
 
 from pgsluice.errors import DecodeError
 from pgsluice.schema.entry import SchemaEntry
-from pgsluice.source.pgoutput.frames import read_frame
+from pgsluice.source.pgoutput.frames import read_frame, read_lsn
 from pgsluice.source.pgoutput.messages import Insert, Relation
 from pgsluice.source.pgoutput.plain import decode_message
 
 if TYPE_CHECKING:
     from pgsluice.changelog.plan import LogRange
+
+
+def lsn_of(range_: LogRange) -> int:
+    """Where in the WAL the entry stands that is the whole of a range."""
+    with open(range_.path, "rb") as file:  # noqa: PTH123 - as below
+        return read_lsn(file, range_.start)
 
 
 def read_entry(range_: LogRange) -> SchemaEntry:

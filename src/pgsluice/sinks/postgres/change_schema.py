@@ -54,11 +54,13 @@ class SchemaChanges:
             self._conn.execute("SET CONSTRAINTS ALL IMMEDIATE")
         self._rewritten |= {change.oid for change in entry.changes if change.rewritten}
         changes = [change for change in _ordered(entry) if self._is_wanted(change)]
-        for change in changes:
-            self._make(change, entry)
         dropped = [change for change in entry.changes if change.dropped and self._is_wanted(change)]
         if dropped:
-            self._run(drop_statements(dropped), dropped[0], entry)
+            self._run(drop_statements(dropped, early=True), dropped[0], entry)
+        for change in changes:
+            self._make(change, entry)
+        if dropped:
+            self._run(drop_statements(dropped, early=False), dropped[0], entry)
         for change in changes:
             self._run(last_statements_for(change), change, entry)
         if not self._aside:

@@ -45,6 +45,13 @@ def relation_message(relation: Relation) -> bytes:
     return head + struct.pack(">H", len(relation.columns)) + columns
 
 
+def with_schema_renamed(message: bytes, old: str, new: str) -> bytes:
+    """A Relation message as it is after a schema got another name; the same if its table is elsewhere."""
+    start = len(b"R") + 4  # its kind and the table's number
+    end = message.index(b"\0", start)
+    return message[:start] + new.encode() + message[end:] if message[start:end] == old.encode() else message
+
+
 def parse_type(message: bytes) -> Type:
     """Read a Type message."""
     kind = decode_message(message)

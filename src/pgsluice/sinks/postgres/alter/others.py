@@ -31,8 +31,15 @@ if TYPE_CHECKING:
 
 
 _ONE_BY_ONE: Final = ("trigger", "policy", "rule")
+_OF_COLUMNS: Final = (*_ONE_BY_ONE, "statistics", "view", "materialized view")
+"""What keeps a column from being dropped."""
 _DROP_ORDER: Final = (
-    *(*_ONE_BY_ONE, "statistics", "view", "materialized view", "index", "table", "sequence"),
+    *(
+        *_OF_COLUMNS,
+        "table",
+        "index",
+        "sequence",
+    ),  # an index that was made one with a parent's goes with its table
     *("aggregate", "procedure", "function", "composite", "domain", "range", "enum", "base type", "extension"),
     *("foreign table", "schema"),
 )
@@ -60,11 +67,15 @@ def last_statements_for(change: ObjectChange) -> list[str]:
     return list(owned_sequence(change.before, change.after))
 
 
-def drop_statements(changes: Iterable[ObjectChange]) -> list[str]:
-    """What to run for what was dropped: of one kind together where possible, as they may need each other."""
+def drop_statements(changes: Iterable[ObjectChange], *, early: bool) -> list[str]:
+    """
+    What to run for what was dropped: of one kind together where possible, as they may need each other.
+
+    ``early`` is what has to go before tables are changed; the rest goes after that.
+    """
     gone = [(change.before, str(change.identity)) for change in changes if change.dropped and change.before]
     statements = []
-    for kind in _DROP_ORDER:
+    for kind in (kind for kind in _DROP_ORDER if (kind in _OF_COLUMNS) == early):
         # The source names first what it was asked to drop, and then what had to go with it.
         named = [identity for of, identity in reversed(gone) if of["kind"] == kind]
         together = [named] if named and kind not in _ONE_BY_ONE else [[identity] for identity in named]

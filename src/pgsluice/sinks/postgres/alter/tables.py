@@ -120,7 +120,7 @@ def _columns(before: Definition, after: Definition) -> Iterator[str]:
         if number not in old:
             yield from _added(only, column)
         else:
-            yield from _altered(only, old[number], column, emptied=bool(before.get("emptied")))
+            yield from _altered(after, old[number], column, emptied=bool(before.get("emptied")))
 
 
 def _renamed(only: str, names: list[tuple[str, str]]) -> Iterator[str]:
@@ -152,10 +152,11 @@ def _added(only: str, of: Definition) -> Iterator[str]:
         )
 
 
-def _altered(only: str, was: Definition, now: Definition, *, emptied: bool) -> Iterator[str]:
-    column = f"{only} ALTER COLUMN {quoted(now['name'])}"
-    other_type = _typed(was) != _typed(now) and not now.get("inherited")
-    if other_type:
+def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bool) -> Iterator[str]:
+    only, name = f"ALTER TABLE {address(table)}", quoted(now["name"])
+    column = f"{only} ALTER COLUMN {name}"
+    other_type = _typed(was) != _typed(now)
+    if other_type and not now.get("inherited"):
         if "default" in was:
             yield f"{column} DROP DEFAULT"  # it may be no value of the new type
         value = "NULL" if emptied else quoted(now["name"])  # without rows it needs no way from type to type
@@ -163,7 +164,10 @@ def _altered(only: str, was: Definition, now: Definition, *, emptied: bool) -> I
     if was.get("generated") != now.get("generated"):
         yield from _regenerated(only, column, was, now)
     if was.get("default") != now.get("default") or (other_type and "default" in now):
-        yield f"{column} " + (f"SET DEFAULT {now['default']}" if "default" in now else "DROP DEFAULT")
+        # Each heir has its own, and is told of by itself.
+        yield f"ALTER TABLE ONLY {address(table)} ALTER COLUMN {name} " + (
+            f"SET DEFAULT {now['default']}" if "default" in now else "DROP DEFAULT"
+        )
     if "own_not_null" in now and "own_not_null" not in was:
         yield f"{column} SET NOT NULL"
     elif bool(was.get("not_null")) != bool(now.get("not_null")):
