@@ -169,3 +169,20 @@ def test_rewritten_and_gone_before_it_was_copied(
     assert dump(target_database, "s") == dump(database, "s")
     assert rows(target_database, "s") == rows(database, "s")
     assert len(rows(target_database, "s")["s.other"]) == 20
+
+
+def test_types_renamed_since_it_was_rewritten(
+    database: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """A type is known by its number: what it is called may be another name when the table is made beside."""
+    pair = Pair(database, target_database)
+    database.run(*TABLE)
+    run(pair, tmp_path)
+    database.run(
+        "ALTER TABLE s.t ADD n float8 DEFAULT random()",
+        "ALTER TYPE s.mood RENAME TO temper",
+        "ALTER SCHEMA s RENAME TO s_2",
+    )
+    run(pair, tmp_path)
+    assert dump(target_database, "s") == dump(database, "s")
+    assert rows(target_database, "s") == rows(database, "s")

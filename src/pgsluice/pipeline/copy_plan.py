@@ -186,12 +186,12 @@ class CopyPlan:
 def registered(store: SchemaStore, table: CopiedTable, conn: Connection) -> TableVersion:
     """The table's version, with the number that the stream will use for it too."""
     relation = table.relation
-
-    def describe() -> TableVersion:
-        types = describe_types(conn, [column.type_oid for column in relation.columns])
-        return completed(table_version(relation, 0, types), conn)
-
-    return store.register(relation_message(relation), describe, complete=True)
+    types = describe_types(conn, [column.type_oid for column in relation.columns])
+    now = table_version(relation, 0, types)
+    known = store.register(relation_message(relation), lambda: completed(now, conn), complete=True)
+    # A version is known by the numbers of its types, which may be called otherwise since.
+    columns = zip(known.columns, now.columns, strict=True)
+    return replace(known, columns=tuple(replace(column, type=new.type) for column, new in columns))
 
 
 def _whole(

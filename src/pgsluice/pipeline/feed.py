@@ -23,6 +23,8 @@ from pgsluice.pipeline.schema_steps import (
     without_changes,
 )
 from pgsluice.pipeline.schema_versions import note_entries
+from pgsluice.schema.catalog import tables_with
+from pgsluice.sinks.base import keeps_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -130,9 +132,7 @@ class Feed:
         }
         changes = [change for entry in entries.values() for change in entry.changes]
         self._note_made(changes, slice_.start)
-        lists = source is not None and source.lists_tables
-        others = {change.oid for change in changes if change.rewritten or (lists and change.is_attached)}
-        rewritten = others & standing.copied_tables
+        rewritten = self._with_other_rows(changes) & standing.copied_tables
         end = ""
 
         def made(without: Collection[Refused]) -> LogBatch:
@@ -157,6 +157,17 @@ class Feed:
             standing.facts.schema_changes += 1
             if rewritten:
                 standing.with_patience(lambda: self._anew.take_rewritten(rewritten))
+
+    def _with_other_rows(self, changes: Sequence[ObjectChange]) -> set[int]:
+        """Tables whose rows have changed without a word in the stream."""
+        source, catalog = self._way.source, self._way.catalog
+        lists = source is not None and source.lists_tables
+        found = {change.oid for change in changes if change.rewritten or (lists and change.is_attached)}
+        reworded = [change.oid for change in changes if change.rewords]
+        if reworded and catalog is not None and keeps_texts(self._standing.sink):
+            with catalog() as conn:
+                found |= tables_with(conn, reworded)
+        return found
 
     def _hand_over(self, batch: LogBatch, slice_: LogSlice) -> None:
         if self._way.desk is None:

@@ -72,6 +72,26 @@ ORDER BY part.place
 """
 
 
+# Tables with columns of some types, or of types that are made of these: arrays, domains, composites.
+_TABLES_WITH = """
+WITH RECURSIVE made_of AS (
+    SELECT unnest(%s::pg_catalog.oid[]) AS oid
+    UNION
+    SELECT whole.oid
+    FROM made_of
+    JOIN pg_catalog.pg_type part ON part.oid = made_of.oid
+    JOIN pg_catalog.pg_type whole ON whole.oid = part.typarray OR whole.typbasetype = part.oid
+      OR whole.typtype = 'c' AND EXISTS (
+          SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = whole.typrelid AND a.atttypid = part.oid)
+)
+SELECT DISTINCT a.attrelid::int8
+FROM made_of
+JOIN pg_catalog.pg_attribute a ON a.atttypid = made_of.oid
+JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+WHERE c.relkind = 'r' AND NOT a.attisdropped
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
     """One row of pg_type."""
@@ -94,6 +114,12 @@ def describe_types(conn: psycopg.Connection[Any], oids: Iterable[int]) -> dict[i
     with conn.cursor(row_factory=class_row(_Row)) as cursor:
         rows = {row.oid: row for row in cursor.execute(_TYPES, (wanted,))}
     return {oid: _build(oid, rows) for oid in wanted if oid in rows}
+
+
+def tables_with(conn: psycopg.Connection[Any], types: Iterable[int]) -> set[int]:
+    """The tables that have values of some types."""
+    with conn.cursor(row_factory=tuple_row) as cursor:
+        return {relid for (relid,) in cursor.execute(_TABLES_WITH, ([*types],))}
 
 
 def completed(version: TableVersion, conn: psycopg.Connection[Any]) -> TableVersion:

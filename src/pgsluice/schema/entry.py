@@ -56,6 +56,18 @@ class ObjectChange:
         return self.rewritten or _shape(self.before) != _shape(self.after)
 
     @property
+    def rewords(self) -> bool:
+        """Whether values of a type have another text by it: labels of an enum, attributes of a composite."""
+        if self.before is None or self.after is None:
+            return False
+        was, now = (
+            {each["id"]: each["label"] for each in of.get("labels", ())} for of in (self.before, self.after)
+        )
+        relabelled = any(now.get(number, label) != label for number, label in was.items())
+        is_composite = self.after["kind"] == "composite"
+        return relabelled or (is_composite and _numbers(self.before) != _numbers(self.after))
+
+    @property
     def renames_schema(self) -> bool:
         """Whether all tables of a schema are elsewhere by it."""
         return self.definition.get("kind") == "schema" and bool(self.before) and self.reshapes
@@ -121,6 +133,10 @@ def _as_given(change: ObjectChange) -> dict[str, Any]:
     if change.dropped is not None:
         given |= {"dropped": change.dropped, "identity": change.identity}
     return {**given, "refreshed": True} if change.refreshed else given
+
+
+def _numbers(of: Definition) -> list[int]:
+    return [each["number"] for each in of["columns"]]
 
 
 def _shape(of: Definition | None) -> list[Any]:

@@ -220,6 +220,11 @@ def follows_schema(sink: Sink) -> bool:
     return getattr(sink, "schema_changes", "ignore") == "apply"
 
 
+def keeps_texts(sink: Sink) -> bool:
+    """Whether a target has texts where the source has values of types that its users made."""
+    return getattr(sink, "keeps_texts", False)
+
+
 def passes_schema(sink: Sink) -> bool:
     """Whether a sink wants rows of ``pgsluice.schema_log``."""
     return getattr(sink, "schema_changes", "ignore") == "pass"

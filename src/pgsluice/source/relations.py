@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from pgsluice.schema.catalog import completed, describe_types
+from pgsluice.schema.match import OWN_SCHEMA
 from pgsluice.schema.table import PgType
 from pgsluice.source.pgoutput.decode import RelationAt
 from pgsluice.source.pgoutput.frames import read_frame, read_lsn
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-OWN_SCHEMA: Final = "pgsluice"
 UNWANTED: Final = -1
 _SCHEMA_LOG: Final = "schema_log"
 

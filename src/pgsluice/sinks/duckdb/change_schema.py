@@ -37,8 +37,6 @@ class SchemaChanges:
                 logger.info("schema changed", tag=entry.tag, entry=entry.id)
             elif change.definition.get("kind") == "schema":
                 self._rename_schema(change)
-            elif change.definition.get("kind") == "enum":
-                _warn_of_labels(change)
         self._tables.forget()
 
     def _make(self, change: ObjectChange) -> None:
@@ -77,22 +75,3 @@ class SchemaChanges:
         if before and after and before != after:
             for name in self._tables.names_in(before):
                 self._move_to_schema((before, name), (after, name))
-
-
-def _warn_of_labels(change: ObjectChange) -> None:
-    """The labels of an enum are texts here: rows of before keep a label that has another name now."""
-    if change.before is None or change.after is None:
-        return
-    before = {each["id"]: each["label"] for each in change.before.get("labels", ())}
-    renamed = [
-        each["label"]
-        for each in change.after.get("labels", ())
-        if before.get(each["id"], each["label"]) != each["label"]
-    ]
-    if renamed:
-        logger.warning(
-            "labels of an enum were renamed: rows of before keep the old ones",
-            type=f"{change.after['schema']}.{change.after['name']}",
-            labels=renamed,
-            remedy="copy the tables that have it anew with: pgsluice resync",
-        )

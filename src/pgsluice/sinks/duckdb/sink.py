@@ -51,6 +51,7 @@ class DuckDBSink:
     """
 
     takes_chunks = True
+    keeps_texts = True
 
     def __init__(self, target: DuckDBConfig | str | Path) -> None:
         self._config = target if isinstance(target, DuckDBConfig) else DuckDBConfig(path=Path(target))

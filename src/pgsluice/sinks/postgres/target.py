@@ -11,6 +11,7 @@ import structlog
 from psycopg import sql
 
 from pgsluice.errors import TargetError, TargetSchemaError
+from pgsluice.schema.match import OWN_SCHEMA
 from pgsluice.schema.type_names import display_name
 from pgsluice.sinks.postgres.names import identifier, listed, type_name
 from pgsluice.sinks.postgres.obstacles import is_checked, require_passive
@@ -222,9 +223,11 @@ class Tables(ReadyTables[TargetTable]):
         key = [version.columns[index].name for index in version.merge_key]
         if key:
             parts.append(sql.SQL("PRIMARY KEY ({})").format(listed(map(identifier, key))))
-        logger.warning(
-            "the target has no such table: made, for the rows that come from now on", table=version.qualified
-        )
+        if version.schema != OWN_SCHEMA:  # a table beside, which is not there yet
+            logger.warning(
+                "the target has no such table: made, for the rows that come from now on",
+                table=version.qualified,
+            )
         self._conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(identifier(version.schema)), ())
         self._conn.execute(sql.SQL("CREATE TABLE {} ({})").format(name, listed(parts)), ())
 

@@ -27,6 +27,7 @@ def table_statements(before: Definition | None, after: Definition) -> Iterator[s
         for column in after["columns"]:
             if "own_not_null" in column:
                 yield f"ALTER TABLE {address(after)} ALTER COLUMN {quoted(column['name'])} SET NOT NULL"
+            yield from _counted(column)
         yield from _beside_columns({"columns": []}, after)
     else:
         yield from moved(before, after)
@@ -77,6 +78,13 @@ def _identity(of: Definition) -> str:
     sequence = of["sequence"]
     named = f"{quoted(sequence['schema'])}.{quoted(sequence['name'])}"
     return f" GENERATED {of['identity']} AS IDENTITY (SEQUENCE NAME {named} {sequence['options']})"
+
+
+def _counted(of: Definition) -> Iterator[str]:
+    """CREATE TABLE … LIKE makes an identity column count in bigint, whatever its own type is."""
+    sequence = of.get("sequence", {})
+    if sequence and sequence["type"] != of["type"]:
+        yield f"ALTER SEQUENCE {address(sequence)} AS {sequence['type']} {sequence['options']}"
 
 
 def _parents(before: Definition, after: Definition) -> Iterator[str]:
@@ -146,6 +154,7 @@ def _added(only: str, of: Definition) -> Iterator[str]:
         # What rows of before have: the value of the moment when the column was added, not the target's own.
         default = f" DEFAULT {literal(of['missing'])}::{of['type']}"
     yield f"{only} ADD COLUMN {name} {_typed(of)}{_made(of)}{default}{not_null}"
+    yield from _counted(of)
     if "missing" in of:
         yield f"{only} ALTER COLUMN {name} " + (
             f"SET DEFAULT {of['default']}" if "default" in of else "DROP DEFAULT"
@@ -177,10 +186,12 @@ def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bo
             yield f"{column} DROP IDENTITY"
         elif "identity" not in was:
             yield f"{column} ADD{_identity(now)}"
+            yield from _counted(now)
         else:
             yield f"{column} SET GENERATED {now['identity']}"
-    if "sequence" in was and "sequence" in now:
-        yield from sequence_statements(was["sequence"], now["sequence"])
+    if "sequence" in was and "sequence" in now:  # it has moved with its table
+        was_there = {**was["sequence"], "schema": now["sequence"]["schema"]}
+        yield from sequence_statements(was_there, now["sequence"])
 
 
 def _regenerated(only: str, column: str, was: Definition, now: Definition) -> Iterator[str]:
