@@ -36,6 +36,7 @@ what to do. ``docs/errors.md`` is generated from this module.
     │   ├── SchemaNotReadError
     │   ├── TableChangedError
     │   ├── TableRewrittenError         (transient)
+    │   ├── SchemaLockedError           (transient)
     │   ├── SnapshotEndedError
     │   └── DecodeError
     ├── TargetError                 4
@@ -84,6 +85,7 @@ __all__ = [
     "PublicationMissingError",
     "RowRefusedError",
     "RunActiveError",
+    "SchemaLockedError",
     "SchemaNotReadError",
     "SinkBehindLogError",
     "SlotAheadOfLogError",
@@ -364,6 +366,13 @@ class TableRewrittenError(SourceError):
     """A table was rewritten, or dropped, while it was being copied; its copy begins again."""
 
     code = "SLUICE-TABLE-REWRITTEN"
+    transient = True
+
+
+class SchemaLockedError(SourceError):
+    """The schema could not be read, because others change it at the same time; it is tried again."""
+
+    code = "SLUICE-SCHEMA-LOCKED"
     transient = True
 
 

@@ -10,6 +10,7 @@ import psycopg
 
 from tests.schema_changes.random_statements import (
     KINDS,
+    change_view,
     create_composite,
     create_domain,
     create_enum,
@@ -78,6 +79,13 @@ class RandomChanges:
         """Make so many transactions."""
         for _ in range(transactions):
             self.dice.choice(self._forms)()
+
+    def refresh_views(self) -> None:
+        """Fill all materialized views: one that waited for a table is newer in the target than here."""
+        for (name,) in self._conn.execute(
+            "SELECT oid::regclass::text FROM pg_class WHERE relkind = 'm' ORDER BY oid"
+        ).fetchall():
+            self._try([(change_view, name)], f"REFRESH MATERIALIZED VIEW {name}")
 
     def summary(self) -> str:
         """What was done."""

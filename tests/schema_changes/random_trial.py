@@ -39,6 +39,8 @@ def change_and_compare(seed: int, source: Database, target: Database, place: Pat
         runner.close()
         changes.go_on(TRANSACTIONS)
         _run_once(runner)
+        changes.refresh_views()
+        _run_once(runner)
     finally:
         runner.close()
         changes.close()

@@ -115,6 +115,7 @@ class Progress:
     anew: tuple[int, ...] = ()  # tables whose rows are old: they are being copied anew
     replays: int = 0  # how often dead letters were replayed: tells tokens at one position apart
     names: str | None = None  # other names that the target has for tables; None: not said
+    views: tuple[tuple[str, str], ...] = ()  # materialized views to be filled when nothing is copied anew
 
     def encode(self) -> str:
         """The token that a sink keeps beside its data."""
@@ -137,6 +138,8 @@ class Progress:
             fields["replays"] = self.replays
         if self.names is not None:
             fields["names"] = self.names
+        if self.views:
+            fields["views"] = self.views
         return json.dumps(fields)
 
     def require_system(self, system_id: str, target: str) -> None:
@@ -171,6 +174,7 @@ class Progress:
                 tuple(fields.get("anew", ())),
                 int(fields.get("replays", 0)),
                 fields.get("names"),
+                tuple((schema, name) for schema, name in fields.get("views", ())),
             )
         except (ValueError, KeyError, TypeError) as exc:
             raise WrongSystemError(

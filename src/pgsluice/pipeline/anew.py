@@ -365,9 +365,10 @@ class TablesAnew:
         with source_errors(owner.source.url, "list the tables"), connect(owner.source.url) as conn:
             published = owner.source.tables(conn)
             asked = [table for table in published if wanted(table)]
-            schema = read_schema(owner.name, owner.sink, owner.source, owner.renames, conn, published)
-            if schema is not None and asked and not owner.applies_schema:  # what is new here has no rows yet
-                schema.make((*schema.before, *schema.after))
+            if asked and not owner.applies_schema:
+                schema = read_schema(owner.name, owner.sink, owner.source, owner.renames, conn, published)
+                if schema is not None:  # what is new here has no rows yet
+                    schema.make((*schema.before, *schema.after))
             tables = self._with_tied(asked, published)
             self._seen_at = wal_position(conn)
             return tables, [registered(self._store(), table, conn) for table in tables]

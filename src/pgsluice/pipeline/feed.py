@@ -14,6 +14,7 @@ from pgsluice.changelog.arriving import BrokenOffError
 from pgsluice.errors import TableChangedError
 from pgsluice.pipeline.arriving import ArrivingStep, EarlyStart
 from pgsluice.pipeline.batch import LogBatch, LogStep, SchemaStep
+from pgsluice.pipeline.late_views import with_late_views
 from pgsluice.pipeline.schema_steps import (
     for_target,
     read_entries,
@@ -133,6 +134,8 @@ class Feed:
         changes = [change for entry in entries.values() for change in entry.changes]
         self._note_made(changes, slice_.start)
         rewritten = self._with_other_rows(changes) & standing.copied_tables
+        anew = (*standing.left_alone, *sorted(rewritten - {*standing.left_alone}))
+        entries, views = with_late_views(entries, standing.late_views, late=bool(anew))
         end = ""
 
         def made(without: Collection[Refused]) -> LogBatch:
@@ -143,8 +146,8 @@ class Feed:
                 lambda ranges: self._step(replace(slice_, ranges=ranges)),
                 lambda entry: SchemaStep(entry, self._way.session, self._way.scratch),
             )
-            anew = (*standing.left_alone, *sorted(rewritten - {*standing.left_alone}))
-            end = replace(standing.progress(slice_.end), anew=anew).encode()
+            anew = (*standing.left_alone, *sorted(rewritten - {*standing.left_alone}))  # may have grown
+            end = replace(standing.progress(slice_.end), anew=anew, views=views).encode()
             return LogBatch(standing.token, end, steps)
 
         def once() -> None:
@@ -155,6 +158,7 @@ class Feed:
         if standing.with_patience(once):
             standing.applied(slice_.end, end, slice_.changes)
             standing.facts.schema_changes += 1
+            standing.late_views = views
             if rewritten:
                 standing.with_patience(lambda: self._anew.take_rewritten(rewritten))
 

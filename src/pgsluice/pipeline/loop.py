@@ -86,7 +86,6 @@ class SinkLoop(threading.Thread):
         requests: Requests | None = None,
         letters: LetterBook | None = None,
         on_error: OnError = "stop",
-        notes_schema: bool = False,
         copies_once: bool = False,
     ) -> None:
         super().__init__(name=f"sink-{name}", daemon=True)
@@ -119,7 +118,7 @@ class SinkLoop(threading.Thread):
             catalog,
             copies_first=copies_first and copy_from is not None,  # else a new sink begins with the stream
             copies_once=copies_once,
-            applies_schema=follows_schema(sink) and notes_schema,
+            applies_schema=follows_schema(sink) and context.notes_schema,
         )
         self._anew = TablesAnew(
             Owner(
@@ -222,7 +221,7 @@ class SinkLoop(threading.Thread):
             self.is_streaming = True
             self._keep_beginning()
             self._overtake_letters(standing.left_alone)
-            self._anew.resume()
+            standing.with_patience(self._anew.resume)
             self._feed.know_copies()
             while not (standing.stopping.is_set() or self.finished):
                 self._go_on()
@@ -319,6 +318,16 @@ class SinkLoop(threading.Thread):
         self._standing.with_patience(self._anew.take_newcomers)
         if self._anew.tend(self._ahead.end):
             self._anew.put_in_place()
+        if self._standing.late_views and not self._standing.left_alone:
+            self._fill_late_views()
+
+    def _fill_late_views(self) -> None:
+        """Fill the materialized views that had to wait for tables."""
+        standing, sink = self._standing, self._sink
+        assert isinstance(sink, TakesSchema)
+        if standing.with_patience(lambda: sink.fill_views(standing.late_views, again=True)):
+            standing.late_views = ()
+            standing.keep(standing.progress(standing.position))
 
     def _keep_anew(
         self, relids: tuple[int, ...], swaps: Sequence[Swap] = (), copied: Sequence[int] = ()
@@ -399,7 +408,9 @@ class SinkLoop(threading.Thread):
 
     def _is_done(self, position: Lsn) -> bool:
         """Whether that is as far as it was to go, and nothing is copied beside it."""
-        return self._until is not None and position >= self._until and not self._anew.is_needed
+        if self._until is None or position < self._until:
+            return False
+        return not (self._anew.is_needed or self._standing.late_views)
 
     def _idle(self) -> None:
         """Wait for more; when nothing comes for long, let the progress follow the stream."""

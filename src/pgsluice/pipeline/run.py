@@ -171,7 +171,7 @@ class Pipeline:
                 name,
                 sink,
                 log=self.log_dir,
-                context=SinkContext(self._name, self.state_dir),
+                context=SinkContext(self._name, self.state_dir, notes_schema=notes_schema),
                 chain=self._chain,
                 spark=self._spark,
                 catalog=self._source.catalog,
@@ -183,7 +183,6 @@ class Pipeline:
                 letters=LetterBook(self.state_dir),
                 on_error=self._on_error if isinstance(self._on_error, str) else self._on_error[name],
                 renames=self._renames_of(name),
-                notes_schema=notes_schema,
             )
             self.loops[name] = loop
             try:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgsluice.changelog.position import Copies, Lsn
+    from pgsluice.pipeline.late_views import Views
     from pgsluice.pipeline.trouble import TroubleNote
     from pgsluice.schema.renames import Renames
     from pgsluice.sinks.base import Sink, Swap
@@ -47,6 +48,7 @@ class Standing:
         self.token: str | None = None  # None: a sink that keeps nothing yet
         self.copies: Copies | None = None
         self.left_alone: tuple[int, ...] = ()  # tables that are copied anew, beside
+        self.late_views: Views = ()  # to be filled when no table is left alone any more
         self.replays = 0
         self._moved_at = time.monotonic()
 
@@ -73,7 +75,8 @@ class Standing:
             progress.require_system(self.reader.meta.system_id, self.name)
             progress.require_names(str(self.renames), self.name)
             position, self.copies = progress.end_lsn, progress.copies
-            self.left_alone, self.replays = progress.anew, progress.replays
+            self.left_alone, self.late_views = progress.anew, progress.views
+            self.replays = progress.replays
         self.facts.position = position
         return progress
 
@@ -95,6 +98,7 @@ class Standing:
             self.left_alone,
             self.replays,
             str(self.renames),
+            self.late_views,
         )
 
     def keep(self, progress: Progress, swaps: Sequence[Swap] = ()) -> bool:

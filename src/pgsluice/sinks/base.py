@@ -204,6 +204,7 @@ class SinkContext:
 
     pipeline: str  # name, unique per target: progress is kept under it
     state_dir: Path  # of the pipeline; a sink may keep scratch files below it, never progress
+    notes_schema: bool = False  # whether changes of the schema come with the rows; else rows show them
 
 
 SchemaChanges = Literal["apply", "pass", "ignore"]
@@ -358,7 +359,7 @@ class TakesSchema(Protocol):
         """Bring sequences to these values, by schema and name."""
         ...
 
-    def fill_views(self, names: Sequence[tuple[str, str]]) -> None:
+    def fill_views(self, names: Sequence[tuple[str, str]], *, again: bool = False) -> None:
         """Fill the materialized views among these, by schema and name, that have never been filled."""
         ...
 

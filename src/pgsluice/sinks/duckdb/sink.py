@@ -56,6 +56,7 @@ class DuckDBSink:
     def __init__(self, target: DuckDBConfig | str | Path) -> None:
         self._config = target if isinstance(target, DuckDBConfig) else DuckDBConfig(path=Path(target))
         self._connection: Any = None
+        self._follows_rows = False  # whether tables become what rows show the source's to be
         self._tables: Tables
         self._merge: Merge
         self._progress: ProgressRow
@@ -65,6 +66,7 @@ class DuckDBSink:
         """Open the file, make it if it is not there, and take the pipeline's progress over."""
         self.close()
         self._progress = ProgressRow(context.pipeline)
+        self._follows_rows = self.schema_changes == "apply" and not context.notes_schema
         try:
             with self._transaction():
                 return self._progress.take_over(self._connection)
@@ -154,8 +156,8 @@ class DuckDBSink:
             connection.execute(f"SET threads = {self._config.threads}")
         if self._config.memory_limit is not None:
             connection.execute(f"SET memory_limit = '{self._config.memory_limit}'")
-        follows = self._config.schema_changes == "apply"
-        self._tables = Tables(connection, lists=self._config.arrays == "list", follows=follows)
+        lists, follows = self._config.arrays == "list", self._follows_rows
+        self._tables = Tables(connection, lists=lists, follows=follows)
         self._merge = Merge(connection, misfits_to_null=self._config.misfits == "nullify")
         self._connection = connection
 

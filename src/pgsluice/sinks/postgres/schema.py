@@ -45,9 +45,9 @@ SELECT pg_catalog.setval(pg_catalog.format('%%I.%%I', s.schemaname, s.sequencena
  WHERE s.schemaname = %s AND s.sequencename = %s
    AND (s.last_value IS NULL OR (%s - s.last_value) * pg_catalog.sign(s.increment_by::numeric) > 0)"""
 
-_EMPTY_VIEW: Final = """
+_VIEW: Final = """
 SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
- WHERE n.nspname = %s AND c.relname = %s AND c.relkind = 'm' AND NOT c.relispopulated"""
+ WHERE n.nspname = %s AND c.relname = %s AND c.relkind = 'm' AND (%s OR NOT c.relispopulated)"""
 
 
 def make_objects(
@@ -121,9 +121,9 @@ def set_sequences(conn: Connection, values: Mapping[tuple[str, str], int]) -> No
         conn.execute(_SET_SEQUENCE, (value, schema, name, value))
 
 
-def fill_views(conn: Connection, names: Sequence[tuple[str, str]]) -> None:
-    """Fill the materialized views that have never been filled; one may read from another."""
-    left = [name for name in names if conn.execute(_EMPTY_VIEW, name).rowcount]
+def fill_views(conn: Connection, names: Sequence[tuple[str, str]], *, again: bool = False) -> None:
+    """Fill materialized views that have never been filled, or all ``again``; one may read from another."""
+    left = [name for name in names if conn.execute(_VIEW, (*name, again)).rowcount]
     reasons: dict[tuple[str, str], str] = {}
     while left:
         waiting = [name for name in left if not _is_filled(conn, name, reasons)]

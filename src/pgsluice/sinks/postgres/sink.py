@@ -80,6 +80,7 @@ class PostgresSink:
         self._config = target if isinstance(target, PostgresConfig) else PostgresConfig(url=SecretStr(target))
         self._conn: Connection | None = None
         self._aside = True  # whether triggers and foreign keys of the target are off
+        self._follows_rows = False  # whether tables become what rows show the source's to be
         self._tables: Tables
         self._merge: Merge
         self._proof: Proof  # of one batch
@@ -90,6 +91,7 @@ class PostgresSink:
         """Connect, and take the pipeline's progress over."""
         self.close()
         self._progress = ProgressRow(context.pipeline)
+        self._follows_rows = self.schema_changes == "apply" and not context.notes_schema
         try:
             with self._transaction() as conn:
                 return self._progress.take_over(conn)
@@ -250,10 +252,10 @@ class PostgresSink:
         with self._translating():
             set_sequences(self._conn or self._connect(), values)
 
-    def fill_views(self, names: Sequence[tuple[str, str]]) -> None:
-        """Fill materialized views that have never been filled."""
+    def fill_views(self, names: Sequence[tuple[str, str]], *, again: bool = False) -> None:
+        """Fill materialized views that have never been filled, or all of them ``again``."""
         with self._translating():
-            fill_views(self._conn or self._connect(), names)
+            fill_views(self._conn or self._connect(), names, again=again)
 
     def database(self) -> tuple[str, str] | None:
         """What tells the target from every other database; None when its role may not know."""
@@ -342,7 +344,7 @@ class PostgresSink:
     def _connect(self) -> Connection:
         conn = open_target(self._config)
         self._aside = stand_aside(conn)
-        self._tables = Tables(conn, aside=self._aside, follows=self.schema_changes == "apply")
+        self._tables = Tables(conn, aside=self._aside, follows=self._follows_rows)
         self._merge = Merge(conn, self._config.on_conflict)
         self._conn = conn
         return conn

@@ -235,7 +235,9 @@ class Tables(ReadyTables[TargetTable]):
         """Do to the columns what rows show was done to the source's; False if nothing was."""
         added = []
         actions: list[tuple[sql.Composable, ...]] = []
-        left = {*existing} - {column.name for column in version.columns}
+        # Generated columns are not in the stream.
+        left = {name for name, found in existing.items() if not found.generated}
+        left -= {column.name for column in version.columns}
         for column in version.columns:
             if column.name in existing:
                 continue

@@ -18,7 +18,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.embedded.binaries import bundled_bin_dir
-from pgsluice.errors import SluiceError, SourceError, TableRewrittenError
+from pgsluice.errors import SchemaLockedError, SluiceError, SourceError, TableRewrittenError
 from pgsluice.schema.statements import SchemaDump, SchemaStatement
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ _SERVICE: Final = "pgsluice"
 _NAMES_A_SERVICE: Final = ("service", "servicefile")
 
 _GONE: Final = re.compile(r'relation ".*" does not exist')
+_LOCKED: Final = re.compile(r"lock timeout|deadlock detected")
+_LOCK_MILLISECONDS: Final = 500  # less than deadlock_timeout, so that others never have to give way
 
 
 def dump_schema(
@@ -78,6 +80,7 @@ def dump_schema(
         return None
     flags = [
         "--schema-only",
+        f"--lock-wait-timeout={_LOCK_MILLISECONDS}",
         *([f"--snapshot={snapshot}"] if snapshot else []),
         "--exclude-schema=pgsluice",
         "--no-publications",
@@ -139,6 +142,10 @@ def _run(program: Path, conn: Connection, flags: Sequence[str]) -> str:
         if _GONE.search(said):  # it lists tables, then locks them: one was renamed or dropped in between
             raise TableRewrittenError(
                 f"the schema of {conn.info.dbname} was changed while it was read: {said}"
+            )
+        if _LOCKED.search(said):
+            raise SchemaLockedError(
+                f"the schema of {conn.info.dbname} can't be read now: others hold locks on its tables"
             )
         raise SourceError(
             f"pg_dump could not read the schema of {conn.info.dbname}: {said}",
