@@ -36,7 +36,7 @@ what to do. ``docs/errors.md`` is generated from this module.
     │   ├── SchemaNotReadError
     │   ├── TableChangedError
     │   ├── TableRewrittenError         (transient)
-    │   ├── SchemaLockedError           (transient)
+    │   ├── SchemaBusyError             (transient)
     │   ├── SnapshotEndedError
     │   └── DecodeError
     ├── TargetError                 4
@@ -85,7 +85,7 @@ __all__ = [
     "PublicationMissingError",
     "RowRefusedError",
     "RunActiveError",
-    "SchemaLockedError",
+    "SchemaBusyError",
     "SchemaNotReadError",
     "SinkBehindLogError",
     "SlotAheadOfLogError",
@@ -369,10 +369,10 @@ class TableRewrittenError(SourceError):
     transient = True
 
 
-class SchemaLockedError(SourceError):
+class SchemaBusyError(SourceError):
     """The schema could not be read, because others change it at the same time; it is tried again."""
 
-    code = "SLUICE-SCHEMA-LOCKED"
+    code = "SLUICE-SCHEMA-BUSY"
     transient = True
 
 

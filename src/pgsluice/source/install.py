@@ -11,12 +11,19 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg import sql
+from psycopg.errors import LockNotAvailable
 
-from pgsluice.errors import ConfigError, MissingRightError, SlotInvalidatedError, UnsafePublicationError
+from pgsluice.errors import (
+    ConfigError,
+    MissingRightError,
+    SchemaBusyError,
+    SlotInvalidatedError,
+    UnsafePublicationError,
+)
 from pgsluice.schema.migrate import installed_version, migrate, refuse_newer
 from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.event_triggers import install_triggers, note_where
@@ -54,6 +61,7 @@ if TYPE_CHECKING:
 __all__ = ["InitOptions", "InitReport", "destroy", "init", "refresh"]
 
 LOCK_TIMEOUT = "10s"
+_BRIEFLY: Final = "500ms"  # less than deadlock_timeout
 """How long init waits for a table's lock; while it waits for FULL, others queue behind it."""
 
 
@@ -118,13 +126,29 @@ def init(url: str, options: InitOptions | None = None, *, dry_run: bool = False)
 
 
 def refresh(url: str, name: str = DEFAULT_PIPELINE) -> Refreshed:
-    """Bring the list of a publication that we made up to date."""
+    """
+    Bring the list of a publication that we made up to date.
+
+    Raises:
+        SchemaBusyError: others hold locks on its tables. It is for us to give way, before the server sees a
+            deadlock and breaks off what they do.
+    """
     with source_errors(url, "refresh the publication"), connect(url) as conn, conn.transaction():
-        _serialize(conn)
-        record = read_record(conn, name)
-        if record is None or not record.publication_made or record.selection.scope != "list":
-            return Refreshed()
-        return _bring_up_to_date(conn, record, record.selection, foreign_too=False)[1]
+        conn.execute(f"SET LOCAL lock_timeout = '{_BRIEFLY}'")
+        try:
+            return _refresh(conn, name)
+        except LockNotAvailable as exc:
+            raise SchemaBusyError(
+                "the publication can't be changed now: others hold locks on tables"
+            ) from exc
+
+
+def _refresh(conn: Connection, name: str) -> Refreshed:
+    _serialize(conn)
+    record = read_record(conn, name)
+    if record is None or not record.publication_made or record.selection.scope != "list":
+        return Refreshed()
+    return _bring_up_to_date(conn, record, record.selection, foreign_too=False)[1]
 
 
 def _prepare(

@@ -7,14 +7,15 @@ stream from :mod:`pgsluice.source.process`.
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from pgsluice.changelog.position import Lsn
-from pgsluice.errors import NotInitializedError, TablesDifferError
+from pgsluice.errors import NotInitializedError, SchemaBusyError, TablesDifferError
 from pgsluice.postgres.session import ANSWER_SECONDS, Connection, answering_within, database_identity
 from pgsluice.source.connect import connect, source_errors, wal_position
 from pgsluice.source.event_triggers import has_triggers
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from pgsluice.source.snapshot.tables import CopiedTable
 
 logger = structlog.get_logger(__name__)
+
+_BUSY_TRIES: Final = 20  # some ten seconds
+_BUSY_SECONDS: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +112,20 @@ class PostgresSource:
             self._report(self.init(name))
         else:
             self._agree_on_tables(record)
-        self.joined = self.refresh(name)
+        self.joined = self._refresh_at_last(name)
         record = self._record(name)
         self._selection = record.selection
         return record
+
+    def _refresh_at_last(self, name: str) -> tuple[str, ...]:
+        """The same, when others hold locks for a moment."""
+        for _ in range(_BUSY_TRIES - 1):
+            try:
+                return self.refresh(name)
+            except SchemaBusyError as exc:
+                logger.info("waiting to bring the publication up to date", reason=str(exc))
+                time.sleep(_BUSY_SECONDS)
+        return self.refresh(name)
 
     def refresh(self, name: str) -> tuple[str, ...]:
         """Bring a publication that we made up to date; gives the tables that joined it."""

@@ -7,6 +7,7 @@ after goes by SQLSTATE.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -15,6 +16,7 @@ from psycopg import errors as pg
 from pgsluice.errors import (
     MissingRightError,
     PoolerError,
+    SchemaBusyError,
     SourceError,
     SourceRefusedError,
     SourceUnreachableError,
@@ -31,6 +33,10 @@ _CLASSES: Final[Mapping[refusals.Kind, type[SourceError]]] = {
     "refused": SourceRefusedError,
     "unreachable": SourceUnreachableError,
 }
+
+
+_RACE: Final = re.compile("could not open relation with OID|cache lookup failed for")
+"""What the server says when something is dropped that it has just found in the catalog."""
 
 
 def refusal(exc: psycopg.Error, url: str, parameters: Mapping[str, Any]) -> SourceError:
@@ -51,6 +57,8 @@ def translate(exc: psycopg.Error, url: str, doing: str) -> SourceError:
         isinstance(exc, psycopg.OperationalError) and exc.sqlstate is None
     ):
         return SourceUnreachableError(f"the connection to {safe_url(url)} broke: could not {doing}: {said}")
+    if isinstance(exc, pg.DeadlockDetected) or _RACE.match(said):
+        return SchemaBusyError(f"could not {doing} on {safe_url(url)}: others change it now ({said})")
     if isinstance(exc, pg.LockNotAvailable | pg.QueryCanceled):
         return SourceError(
             f"could not {doing} on {safe_url(url)} in time: {said}",

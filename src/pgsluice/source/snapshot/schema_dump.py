@@ -18,7 +18,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from pgsluice.embedded.binaries import bundled_bin_dir
-from pgsluice.errors import SchemaLockedError, SluiceError, SourceError, TableRewrittenError
+from pgsluice.errors import SchemaBusyError, SluiceError, SourceError, TableRewrittenError
 from pgsluice.schema.statements import SchemaDump, SchemaStatement
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _SERVICE: Final = "pgsluice"
 _NAMES_A_SERVICE: Final = ("service", "servicefile")
 
 _GONE: Final = re.compile(r'relation ".*" does not exist')
-_LOCKED: Final = re.compile(r"lock timeout|deadlock detected")
+_LOCKED: Final = re.compile("(lock|statement) timeout|deadlock detected")
 _LOCK_MILLISECONDS: Final = 500  # less than deadlock_timeout, so that others never have to give way
 
 
@@ -144,7 +144,7 @@ def _run(program: Path, conn: Connection, flags: Sequence[str]) -> str:
                 f"the schema of {conn.info.dbname} was changed while it was read: {said}"
             )
         if _LOCKED.search(said):
-            raise SchemaLockedError(
+            raise SchemaBusyError(
                 f"the schema of {conn.info.dbname} can't be read now: others hold locks on its tables"
             )
         raise SourceError(
