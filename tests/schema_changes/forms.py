@@ -13,6 +13,9 @@ from pathlib import Path
 _TEXT = Path(__file__).with_name("forms.sql").read_text()
 
 
+PREFIX = "f_"  # of all schemas
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """One form."""
@@ -24,7 +27,7 @@ class Form:
     @property
     def schema(self) -> str:
         """The schema of its own."""
-        return "f_" + re.sub(r"\W", "_", self.name)
+        return PREFIX + re.sub(r"\W", "_", self.name)
 
 
 def _form(text: str) -> Form:

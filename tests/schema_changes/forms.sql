@@ -801,6 +801,16 @@ ALTER SEQUENCE {s}_2.t_id_seq RENAME TO numbers
 -- query
 INSERT INTO {s}_2.t DEFAULT VALUES
 
+--- another type of a generated column
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int GENERATED ALWAYS AS (id * 2) STORED)
+-- before
+INSERT INTO {s}.t VALUES (1)
+-- query
+ALTER TABLE {s}.t ALTER a TYPE bigint
+-- query
+INSERT INTO {s}.t VALUES (2)
+
 --- schemas renamed between rows
 -- before
 CREATE SCHEMA {s}_2

@@ -168,8 +168,9 @@ def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bo
     if other_type and not now.get("inherited"):
         if "default" in was:
             yield f"{column} DROP DEFAULT"  # it may be no value of the new type
-        value = "NULL" if emptied else quoted(now["name"])  # without rows it needs no way from type to type
-        yield f"{column} TYPE {_typed(now)} USING {value}::{now['type']}"
+        value = "NULL" if emptied else name  # without rows it needs no way from type to type
+        using = "" if "generated" in was else f" USING {value}::{now['type']}"
+        yield f"{column} TYPE {_typed(now)}{using}"
     if was.get("generated") != now.get("generated"):
         yield from _regenerated(only, column, was, now)
     if was.get("default") != now.get("default") or (other_type and "default" in now):
