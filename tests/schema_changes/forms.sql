@@ -811,6 +811,18 @@ ALTER TABLE {s}.t ALTER a TYPE bigint
 -- query
 INSERT INTO {s}.t VALUES (2)
 
+--- index of a detached partition dropped
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a text) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p PARTITION OF {s}.t FOR VALUES FROM (1) TO (10)
+-- before
+CREATE INDEX ON {s}.t (a)
+-- query
+ALTER TABLE {s}.t DETACH PARTITION {s}.p
+-- query
+DROP INDEX {s}.p_a_idx
+
 --- schemas renamed between rows
 -- before
 CREATE SCHEMA {s}_2

@@ -169,7 +169,8 @@ def swap_tables(world: World) -> str | None:
 def add_column(world: World) -> str | None:
     """A column more, or two."""
     table = world.table()
-    some = [f"ADD {_column(world)}" for _ in range(world.dice.choice((1, 1, 2)))]
+    has_key = table is not None and table.has_key  # see create_keyless
+    some = [f"ADD {_column(world, generated=has_key)}" for _ in range(world.dice.choice((1, 1, 2)))]
     return table and f"ALTER TABLE {table.sql} {', '.join(some)}"
 
 
@@ -277,7 +278,8 @@ def change_constraint(world: World) -> str | None:
         "SELECT r.conrelid::regclass::text, r.conname FROM pg_constraint r"
         " JOIN pg_namespace n ON n.oid = r.connamespace"
         " WHERE n.nspname LIKE 's\\_%' AND r.conrelid <> 0 AND r.contype IN ('p', 'u', 'c', 'f')"
-        " AND r.conparentid = 0 ORDER BY 1, 2"
+        " AND r.conparentid = 0 AND NOT (r.contype = 'p' AND EXISTS (  -- see create_keyless\n"
+        " SELECT FROM pg_attribute a WHERE a.attrelid = r.conrelid AND a.attgenerated <> '')) ORDER BY 1, 2"
     )
     if found is None:
         return None

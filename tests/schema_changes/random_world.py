@@ -31,7 +31,8 @@ _VALUES = {
 }
 TYPES = (*_VALUES, "numeric(12,2)", "character varying(40)")
 _CATALOG = """
-SELECT c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relispartition
+SELECT c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relispartition,
+       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname LIKE 's\\_%' AND c.relkind IN ('r', 'p') ORDER BY n.nspname, c.relname
 """
@@ -69,6 +70,7 @@ class Table:
     name: str
     kind: str
     is_partition: bool
+    has_key: bool
     columns: tuple[Column, ...]
 
     @property

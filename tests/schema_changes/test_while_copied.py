@@ -40,6 +40,7 @@ CHANGES = {
     "add alone": ("ALTER TABLE s.t ADD COLUMN at timestamptz DEFAULT now()",),
     "name alone": ("ALTER TABLE s.t RENAME TO u",),
     "name": ("ALTER TABLE s.t RENAME TO u", "INSERT INTO s.u (id) VALUES (1000)"),
+    "type": ("DROP TYPE s.mood CASCADE", "INSERT INTO s.t (id) VALUES (1000)"),
     "label": ("ALTER TYPE s.mood ADD VALUE 'best'", "UPDATE s.t SET m = 'best' WHERE id < 50"),
     "gone": ("DROP TABLE s.t", "INSERT INTO s.other VALUES (1)"),
 }

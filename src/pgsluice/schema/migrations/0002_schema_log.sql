@@ -395,6 +395,20 @@ UPDATE pgsluice.known_object k SET definition = d.definition
    AND NOT (o.class = of_class AND o.object = of_object)
 $$;
 
+-- The indexes of a table that was made a partition, or is none any more: they are a part of its parent's, or its own.
+CREATE OR REPLACE FUNCTION pgsluice.learn_indexes(relation oid) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+DELETE FROM pgsluice.known_object k USING pg_index i
+ WHERE i.indrelid = relation AND k.class = 'pg_class'::regclass AND k.object = i.indexrelid
+   AND pgsluice.describe(k.class, k.object) IS NULL;
+INSERT INTO pgsluice.known_object
+SELECT 'pg_class'::regclass, i.indexrelid, d.definition
+  FROM pg_index i CROSS JOIN LATERAL (
+       SELECT pgsluice.describe('pg_class'::regclass, i.indexrelid) AS definition) d
+ WHERE i.indrelid = relation AND d.definition IS NOT NULL
+ON CONFLICT (class, object) DO NOTHING
+$$;
+
 -- The objects that a command was about, with those that it changed without a word: heirs, and a table's own.
 CREATE OR REPLACE FUNCTION pgsluice.touched_objects(of_tag text) RETURNS TABLE (class oid, object oid)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -506,6 +520,9 @@ BEGIN
     LOOP
         PERFORM pgsluice.learn_dependents(to_regclass(change ->> 'class'), (change ->> 'id')::oid,
             change ->> 'class' = 'pg_namespace');  -- a schema's name is in everything
+        IF (change -> 'before' ? 'bound') <> (change -> 'after' ? 'bound') THEN
+            PERFORM pgsluice.learn_indexes((change ->> 'id')::oid);
+        END IF;
     END LOOP;
     RETURN noted;
 END

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 import structlog
 from psycopg import errors as pg
+from psycopg import sql
 
 from pgsluice.errors import ChangeRefusedError
+from pgsluice.schema.match import OWN_SCHEMA
 from pgsluice.sinks.postgres.alter import drop_statements, last_statements_for, statements_for
 from pgsluice.sinks.postgres.alter.words import address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pgsluice.postgres.session import Connection
     from pgsluice.schema.entry import ObjectChange, SchemaEntry
@@ -35,6 +37,15 @@ _THERE_OR_GONE: Final = (
     pg.UndefinedTable,
 )
 _DATA_EXCEPTION: Final = "22"
+_COPIES_WITH: Final = """
+SELECT DISTINCT c.relname
+FROM pg_catalog.unnest(%s::text[]) AS named(type)
+JOIN pg_catalog.pg_type t ON t.oid = pg_catalog.to_regtype(named.type)
+JOIN pg_catalog.pg_attribute a ON a.atttypid IN (t.oid, t.typarray)
+JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'pgsluice' AND c.relkind = 'r'
+"""
 
 
 class SchemaChanges:
@@ -60,12 +71,19 @@ class SchemaChanges:
         for change in changes:
             self._make(change, entry)
         if dropped:
+            self._drop_copies_with(dropped)
             self._run(drop_statements(dropped, early=False), dropped[0], entry)
         for change in changes:
             self._run(last_statements_for(change), change, entry)
         if not self._aside:
             self._conn.execute("SET CONSTRAINTS ALL DEFERRED")
         logger.info("schema changed", tag=entry.tag, entry=entry.id)
+
+    def _drop_copies_with(self, dropped: Sequence[ObjectChange]) -> None:
+        """Tables that are filled beside with columns of a dropped type: they are begun with again."""
+        types = [str(change.identity) for change in dropped if change.catalog == "pg_type"]
+        for (name,) in self._conn.execute(_COPIES_WITH, (types,)).fetchall() if types else ():
+            self._conn.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(OWN_SCHEMA, name)))
 
     def _is_wanted(self, change: ObjectChange) -> bool:
         kind = change.definition["kind"]
@@ -154,4 +172,7 @@ def _said(error: psycopg.Error) -> str:
     """What the server said, unless a row's value is in it."""
     if (error.sqlstate or "").startswith(_DATA_EXCEPTION):
         return f"a row has a value that it can't take (SQLSTATE {error.sqlstate})"
-    return error.diag.message_primary or str(error)
+    said = error.diag.message_primary or str(error)
+    if isinstance(error, pg.DependentObjectsStillExist) and error.diag.message_detail:
+        said += f" ({'; '.join(error.diag.message_detail.splitlines())})"
+    return said

@@ -81,6 +81,7 @@ class PostgresSink:
         self._conn: Connection | None = None
         self._aside = True  # whether triggers and foreign keys of the target are off
         self._follows_rows = False  # whether tables become what rows show the source's to be
+        self._makes_tables = True  # else its tables were made for it
         self._tables: Tables
         self._merge: Merge
         self._proof: Proof  # of one batch
@@ -264,9 +265,11 @@ class PostgresSink:
 
     def twin(self) -> PostgresSink:
         """Another one for the same database; its tables are made before it comes."""
-        return PostgresSink(
+        twin = PostgresSink(
             self._config.model_copy(update={"schema_copy": "leave", "schema_changes": "ignore"})
         )
+        twin._makes_tables = False
+        return twin
 
     def holds(self, table: TableVersion) -> bool:
         """Whether the target has a table of that name, with these columns."""
@@ -344,7 +347,7 @@ class PostgresSink:
     def _connect(self) -> Connection:
         conn = open_target(self._config)
         self._aside = stand_aside(conn)
-        self._tables = Tables(conn, aside=self._aside, follows=self._follows_rows)
+        self._tables = Tables(conn, aside=self._aside, follows=self._follows_rows, makes=self._makes_tables)
         self._merge = Merge(conn, self._config.on_conflict)
         self._conn = conn
         return conn

@@ -156,16 +156,21 @@ class TargetTable:
 class Tables(ReadyTables[TargetTable]):
     """Knows the tables of one target over one connection."""
 
-    def __init__(self, conn: Connection, *, aside: bool = True, follows: bool = True) -> None:
+    def __init__(
+        self, conn: Connection, *, aside: bool = True, follows: bool = True, makes: bool = True
+    ) -> None:
         super().__init__(self._make_ready)
         self._conn = conn
         self._aside = aside  # whether triggers and foreign keys are switched off
         self._follows = follows  # whether tables become what rows need
+        self._makes = makes  # whether tables that are not there are made
 
     def _make_ready(self, version: TableVersion) -> TargetTable:
         name = identifier(version.schema, version.name)
         found = self._find(version)
         if found is None:
+            if not self._makes:
+                raise TargetSchemaError(f"the table {version.qualified} is gone", table=version.qualified)
             self._create(version, name)
             found = self._find(version)
             assert found is not None
