@@ -59,6 +59,8 @@ def change_and_compare(seed: int, source: Database, target: Database, place: Pat
 
 def _run_once(runner: Runner) -> None:
     done = runner.command("run", "--once")
+    with runner.lines.open("a") as lines:  # for who looks into a failure
+        lines.write(done.stderr)
     assert done.returncode == 0, done.stderr
 
 

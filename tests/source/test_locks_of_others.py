@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from pgsluice.changelog.position import Lsn
 from pgsluice.errors import SchemaBusyError
 from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.install import init, refresh
+from pgsluice.source.snapshot.point import hold_point
 from pgsluice.source.snapshot.schema_dump import dump_schema
+from pgsluice.source.snapshot.tables import published_tables, tables_besides
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +62,30 @@ def _wait_for_a_lock(database: Database) -> None:
     while not database.rows(f"{waiting} WHERE NOT l.granted AND d.datname = current_database()"):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_copy_lets_others_change_tables(database: Database) -> None:
+    """While the point of a copy is held, nobody waits for it: what it asks the catalog takes no locks."""
+    init(database.url)
+    database.run(
+        "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE p PARTITION OF t FOR VALUES FROM (1) TO (10)",
+        "CREATE VIEW v AS SELECT id FROM t",
+    )
+    publication = init(database.url).publication
+    with hold_point(database.url) as point, point.conn.cursor() as cursor:
+        found = published_tables(point.conn, publication, {relid: Lsn(1) for relid in _relids(database)})
+        assert [table.relation.name for table in found] == ["p"]
+        assert tables_besides(point.conn, _relids(database)) == []
+        held = cursor.execute(
+            "SELECT relation::regclass::text, mode FROM pg_locks WHERE pid = pg_backend_pid()"
+            " AND relation IN ('public.t'::regclass, 'public.p'::regclass, 'public.v'::regclass)"
+        ).fetchall()
+    assert held == []
+
+
+def _relids(database: Database) -> list[int]:
+    return [relid for (relid,) in database.rows("SELECT oid::int8 FROM pg_class WHERE relname IN ('t', 'p')")]
 
 
 def test_what_is_dropped_while_we_look(database: Database) -> None:

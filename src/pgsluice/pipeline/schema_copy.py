@@ -106,7 +106,10 @@ def read_schema(
             sink=name,
             version=conn.info.server_version // 10000,
         )
-        dump = read_catalog_schema(conn, without=without, owners=owners, privileges=privileges, quoted=quoted)
+        with conn.transaction(force_rollback=True):  # lets go of locks: reading a view takes some
+            dump = read_catalog_schema(
+                conn, without=without, owners=owners, privileges=privileges, quoted=quoted
+            )
     named = renames.with_owned(owned_sequences(conn)) if renames else renames
     roles = role_statements(conn) if sink.schema_options.roles else ()
     return SchemaCopy(sink, named, (*roles, *dump.before), dump.after, without)

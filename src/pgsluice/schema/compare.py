@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _NAMED_ALONE: Final = ("schema", "extension")  # kinds that are in no schema
 _TEXTS: Final = {"create": "its definition is another one", "query": "its query is another one"}
 _NOT_SHOWN: Final = (  # matched by, or said by others, or different in every database
-    *("number", "missing", "id", "type_id", "modifier", "acl", "parent_ids", "not_null_name"),
+    *("number", "missing", "id", "type_id", "modifier", "acl", "parent_ids", "not_null_name", "own_not_null"),
 )
 _LONGEST: Final = 200  # of a value in a line
 
@@ -96,6 +96,8 @@ def _values(before: Mapping[str, Any], after: Mapping[str, Any], but: Sequence[s
     for key in dict.fromkeys((*before, *after)):
         old, new, what = before.get(key), after.get(key), key.replace("_", " ")
         if key in but or key in _NOT_SHOWN or old == new:
+            continue
+        if key == "not_null" and bool(old) == bool(new):  # whose rule it is differs by the server's version
             continue
         if isinstance(old, dict) and isinstance(new, dict):
             yield from (f"{what} {line}" for line in _values(old, new, ()))

@@ -60,7 +60,8 @@ def translate(exc: psycopg.Error, url: str, doing: str) -> SourceError:
     if isinstance(exc, pg.DeadlockDetected) or _RACE.match(said):
         return SchemaBusyError(f"could not {doing} on {safe_url(url)}: others change it now ({said})")
     if isinstance(exc, pg.LockNotAvailable | pg.QueryCanceled):
-        return SourceError(
+        kind = SchemaBusyError if isinstance(exc, pg.LockNotAvailable) else SourceError
+        return kind(
             f"could not {doing} on {safe_url(url)} in time: {said}",
             remedy="Another session holds a lock or a long transaction: see pg_stat_activity, then try again",
         )

@@ -72,7 +72,10 @@ SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                SELECT format('%I.%I', n.nspname, c.collname)
                  FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace
                 WHERE c.oid = a.attcollation) END,
-           'not_null', nullif(a.attnotnull, false),
+           -- From version 18 on it can be the parent's rule alone.
+           'not_null', CASE WHEN EXISTS (SELECT FROM pg_constraint r WHERE r.conrelid = a.attrelid
+               AND r.contype = 'n' AND NOT r.conislocal AND r.conkey = ARRAY[a.attnum]) THEN to_jsonb('inherited'::text)
+               ELSE to_jsonb(nullif(a.attnotnull, false)) END,
            'not_null_name', (SELECT r.conname FROM pg_constraint r  -- from 18 on it has one
                JOIN pg_class c ON c.oid = r.conrelid
               WHERE r.conrelid = a.attrelid AND r.contype = 'n' AND r.conkey = ARRAY[a.attnum]

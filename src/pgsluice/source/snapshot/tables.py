@@ -65,13 +65,8 @@ def published_tables(
 
 
 def _since(conn: Connection, joined: Mapping[int, Lsn]) -> dict[int, Lsn]:
-    rows = conn.execute(
-        "SELECT part.relid::oid, entry.oid FROM unnest(%s::oid[]) entry(oid) "
-        "CROSS JOIN LATERAL (SELECT relid FROM pg_catalog.pg_partition_tree(entry.oid) "
-        "UNION SELECT entry.oid) part(relid)",
-        (list(joined),),
-    )
-    return {relid: joined[entry] for relid, entry in rows}
+    rows = conn.execute(_TREES + _PARTS, (list(joined),))
+    return {relid: joined[root] for root, relid in rows}
 
 
 def chosen_tables(conn: Connection, relids: Sequence[int]) -> list[CopiedTable]:
@@ -83,7 +78,7 @@ def _described(conn: Connection, query: str, value: Any) -> list[CopiedTable]:
     with conn.cursor(row_factory=namedtuple_row) as cursor:
         rows: list[Any] = cursor.execute(query, (value,)).fetchall()
         found = {row.oid: row for row in rows}
-        heaps = _heaps(cursor.execute(_HEAPS, (list(found),)).fetchall())
+        heaps = _heaps(cursor.execute(_TREES + _HEAPS, (list(found),)).fetchall())
         described = _columns(cursor.execute(_COLUMNS, (list(found),)).fetchall())
     if conn.info.server_version < _GENERATED_FROM:
         described = {oid: [each for each in columns if not each[1]] for oid, columns in described.items()}
@@ -102,7 +97,7 @@ def _described(conn: Connection, query: str, value: Any) -> list[CopiedTable]:
 
 def tables_besides(conn: Connection, relids: Sequence[int]) -> list[str]:
     """All tables but these, their partitions and parents, as ``"schema"."name"``."""
-    return [row[0] for row in conn.execute(_BESIDES, (list(relids),))]
+    return [row[0] for row in conn.execute(_TREES + _BESIDES, (list(relids),))]
 
 
 def roots_without_partitions(conn: Connection) -> list[tuple[int, str, str]]:
@@ -186,16 +181,27 @@ SELECT c.oid, n.nspname AS schema, c.relname AS name, c.relreplident::text AS id
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  WHERE c.oid = ANY (%s::oid[])"""
 
+# Tables with their partitions, at all levels: what the queries below begin with. The server's own function
+# for that locks them till the end of the transaction, which is that of a whole copy: others would wait for
+# it, and our own readers for them.
+_TREES: Final = """
+WITH RECURSIVE part(root, oid) AS (
+    SELECT oid, oid FROM unnest(%s::oid[]) AS given(oid)
+    UNION
+    SELECT part.root, i.inhrelid
+      FROM part
+      JOIN pg_catalog.pg_inherits i ON i.inhparent = part.oid
+      JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid AND c.relispartition
+)"""
+_PARTS: Final = " SELECT root, oid FROM part"
+
 # A partitioned table that is published by its own name has its rows in its leaves.
 _HEAPS: Final = """
-SELECT root.oid AS table_oid, c.oid, n.nspname AS schema, c.relname AS name, c.relfilenode AS filenode,
+SELECT part.root AS table_oid, c.oid, n.nspname AS schema, c.relname AS name, c.relfilenode AS filenode,
        coalesce(pg_catalog.pg_relation_size(c.oid), 0) / current_setting('block_size')::int AS pages,
        coalesce(pg_catalog.pg_table_size(c.oid), 0) AS bytes
-  FROM unnest(%s::oid[]) AS root(oid)
- CROSS JOIN LATERAL (
-       SELECT relid::oid FROM pg_catalog.pg_partition_tree(root.oid) WHERE isleaf
-       UNION SELECT root.oid) leaf(oid)
-  JOIN pg_catalog.pg_class c ON c.oid = leaf.oid AND c.relkind = 'r'
+  FROM part
+  JOIN pg_catalog.pg_class c ON c.oid = part.oid AND c.relkind = 'r'
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  ORDER BY 1, 2"""
 
@@ -216,12 +222,8 @@ SELECT a.attrelid AS table_oid, a.attname AS name, a.atttypid AS type_oid, a.att
  ORDER BY a.attrelid, a.attnum"""
 
 
-_BESIDES: Final = """
-WITH RECURSIVE kept AS (
-    SELECT part.oid FROM unnest(%s::oid[]) AS given(oid)
-     CROSS JOIN LATERAL (
-           SELECT relid::oid FROM pg_catalog.pg_partition_tree(given.oid)
-           UNION SELECT given.oid) part(oid)
+_BESIDES: Final = """, kept AS (
+    SELECT oid FROM part
     UNION SELECT i.inhparent FROM pg_catalog.pg_inherits i JOIN kept ON kept.oid = i.inhrelid
 )
 SELECT pg_catalog.format('"%%s"."%%s"', replace(n.nspname, '"', '""'), replace(c.relname, '"', '""'))

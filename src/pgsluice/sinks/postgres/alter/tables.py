@@ -180,7 +180,7 @@ def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bo
         )
     if "own_not_null" in now and "own_not_null" not in was:
         yield f"{column} SET NOT NULL"
-    elif bool(was.get("not_null")) != bool(now.get("not_null")):
+    elif bool(was.get("not_null")) != bool(now.get("not_null")) and now.get("not_null") != "inherited":
         yield f"{column} {'SET' if now.get('not_null') else 'DROP'} NOT NULL"
     if was.get("identity") != now.get("identity"):
         if "identity" not in now:
