@@ -823,6 +823,20 @@ ALTER TABLE {s}.t DETACH PARTITION {s}.p
 -- query
 DROP INDEX {s}.p_a_idx
 
+--- not null of parents and heirs
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int, b int NOT NULL, c int)
+-- before
+CREATE TABLE {s}.u (d int) INHERITS ({s}.t)
+-- query
+ALTER TABLE {s}.t ALTER a SET NOT NULL
+-- query
+ALTER TABLE {s}.t ALTER b DROP NOT NULL
+-- query
+ALTER TABLE {s}.u ALTER c SET NOT NULL
+-- query
+ALTER TABLE {s}.u ALTER d SET NOT NULL
+
 --- schemas renamed between rows
 -- before
 CREATE SCHEMA {s}_2

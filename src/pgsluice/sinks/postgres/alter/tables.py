@@ -180,7 +180,7 @@ def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bo
         )
     if "own_not_null" in now and "own_not_null" not in was:
         yield f"{column} SET NOT NULL"
-    elif bool(was.get("not_null")) != bool(now.get("not_null")) and now.get("not_null") != "inherited":
+    elif _is_other_rule(was.get("not_null"), now.get("not_null")):
         yield f"{column} {'SET' if now.get('not_null') else 'DROP'} NOT NULL"
     if was.get("identity") != now.get("identity"):
         if "identity" not in now:
@@ -193,6 +193,11 @@ def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bo
     if "sequence" in was and "sequence" in now:  # it has moved with its table
         was_there = {**was["sequence"], "schema": now["sequence"]["schema"]}
         yield from sequence_statements(was_there, now["sequence"])
+
+
+def _is_other_rule(was: object, now: object) -> bool:
+    """Whether a column may be null now, or may not any more; what is its parent's is done to that."""
+    return bool(was) != bool(now) and "inherited" not in (was, now)
 
 
 def _regenerated(only: str, column: str, was: Definition, now: Definition) -> Iterator[str]:
