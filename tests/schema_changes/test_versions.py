@@ -14,6 +14,7 @@ from pgsluice.schema.store import SchemaStore
 from pgsluice.sinks.memory import MemoryStore
 from pgsluice.sinks.postgres.config import PostgresConfig
 from pgsluice.source.install import init
+from pgsluice.source.schema_log import read_log, read_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -167,3 +168,15 @@ def test_a_source_that_is_away(database: Database, tmp_path: Path) -> None:
     source.url = database.url
     acks.tell(Lsn(1 << 40))
     assert [row[2] for row in acknowledged(database)] == [3, 2]
+
+
+def test_in_the_order_of_their_numbers(database: Database) -> None:
+    """Ten and more: the last ones are the last ones, oldest first."""
+    init(database.url)
+    database.run("CREATE TABLE t (id int PRIMARY KEY)", *(f"ALTER TABLE t ADD c{n} int" for n in range(12)))
+    last = [entry.id for entry in read_log(database.url, 4)]
+    assert last == sorted(last)
+    assert last[-1] == database.rows("SELECT max(id) FROM pgsluice.schema_log")[0][0]
+    unread = [entry.id for entry in read_schema(database.url, "main", last[:1]).unread]
+    assert unread == sorted(unread)
+    assert len(unread) == 12

@@ -19,6 +19,7 @@ from pgsluice.sinks.files.config import FilesConfig
 from pgsluice.sinks.files.sink import FilesSink
 from pgsluice.sinks.postgres.config import PostgresConfig
 from pgsluice.sinks.stdout import StdoutSink
+from pgsluice.source.install import init
 from pgsluice.state.dead_letter import LetterBook
 from tests.pipeline.letters import letters
 from tests.pipeline.test_run import source_rows
@@ -62,6 +63,36 @@ def plain_url(database: Database) -> Iterator[str]:
     )
     yield database.url_as(name, "x")
     database.run(f"DROP OWNED BY {name} CASCADE", f"DROP ROLE {name}")
+
+
+@pytest.mark.parametrize("kind", ["postgres", "duckdb"])
+def test_event_triggers_made_later(
+    database: Database, target_database: Database, plain_url: str, tmp_path: Path, kind: str
+) -> None:
+    """By a superuser, as a run advises: changes before and after that arrive, with rows on both sides."""
+    file = tmp_path / "t.duckdb"
+    database.run(*TABLE, f"ALTER TABLE t OWNER TO owner_{database.name}")
+
+    def once() -> None:
+        sink = PostgresSink(target_database.url) if kind == "postgres" else DuckDBSink(file)
+        run(plain_url, sink, tmp_path)
+
+    once()
+    init(database.url)
+    database.run(
+        "INSERT INTO t (id, a) VALUES (60, 'before')",
+        "ALTER TABLE t RENAME a TO x",
+        "INSERT INTO t (id, x) VALUES (61, 'after')",
+    )
+    once()
+    database.run("ALTER TABLE t ADD y int DEFAULT 5", "INSERT INTO t (id, x) VALUES (62, 'last')")
+    once()
+    wanted = database.rows("SELECT id, x, b, c, y FROM t ORDER BY id")
+    if kind == "postgres":
+        assert target_database.rows("SELECT id, x, b, c, y FROM t ORDER BY id") == wanted
+    else:
+        with duckdb.connect(str(file)) as target:
+            assert target.sql("SELECT id, x, b, c, y FROM public.t ORDER BY id").fetchall() == wanted
 
 
 @pytest.mark.parametrize("kind", ["postgres", "duckdb"])

@@ -115,6 +115,38 @@ def test_copied_anew(
             assert database.rows(f"{held} AND NOT attisdropped") == [(len(columns),)]
 
 
+@pytest.mark.parametrize("kind", ["postgres", "duckdb"])
+def test_broken_off_and_gone_on_with(
+    database: Database, target_database: Database, tmp_path: Path, kind: str
+) -> None:
+    """What was made beside fits by the names of its columns, and not by their types any more."""
+    database.run(*TABLE)
+    file = str(tmp_path / "t.duckdb")
+    sink = PostgresSink if kind == "postgres" else DuckDBSink
+    place = target_database.url if kind == "postgres" else file
+
+    def run(made: type[Any]) -> None:
+        source = PostgresSource(database.url, init=True)
+        assert Pipeline(source, made(place), state_dir=tmp_path / "state").run(once=True)
+
+    def die() -> None:
+        raise RuntimeError("in the middle")
+
+    run(sink)
+    ask_for_copy(database.url, "main", tmp_path / "state", ["target"], ("s", "t"))
+    with pytest.raises(RuntimeError, match="in the middle"):
+        run(meddling(sink, die, in_twin=True))
+    database.run("ALTER TABLE s.t ALTER b TYPE text USING 'no ' || b", "UPDATE s.t SET b = 'x' WHERE id = 3")
+    run(sink)
+    wanted = database.rows("SELECT id, a, b FROM s.t ORDER BY id")
+    assert len(wanted) == 500
+    if kind == "postgres":
+        assert target_database.rows("SELECT id, a, b FROM s.t ORDER BY id") == wanted
+    else:
+        with duckdb.connect(file) as target:
+            assert target.sql("SELECT id, a, b FROM s.t ORDER BY id").fetchall() == wanted
+
+
 @pytest.mark.parametrize("change", ["rename", "add alone", "rewrite", "label", "gone"])
 def test_copied_for_the_first_time(
     database: Database, target_database: Database, tmp_path: Path, change: str

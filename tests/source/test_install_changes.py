@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgsluice.errors import (
+    MissingRightError,
     NewerInstallationError,
     NotInitializedError,
     PublicationChangedError,
@@ -16,6 +17,7 @@ from pgsluice.errors import (
 from pgsluice.schema.migrate import available
 from pgsluice.source.connect import connect
 from pgsluice.source.install import InitOptions, destroy, init, refresh
+from pgsluice.source.preflight import check_source
 from pgsluice.source.records import require_pipeline
 from tests.source.catalog import catalog
 
@@ -120,3 +122,35 @@ def test_a_new_table_of_another_role(database: Database) -> None:
     assert refresh(url).foreign == ()
     destroy(database.url)
     database.run("REASSIGN OWNED BY keeper TO postgres", "DROP OWNED BY keeper", "DROP ROLE keeper")
+
+
+def test_nothing_is_removed_by_a_role_that_may_not_remove_all(database: Database) -> None:
+    """A superuser has made the event triggers later: destroy by the first role says so first."""
+    database.run(
+        f"CREATE ROLE plain_{database.name} LOGIN REPLICATION PASSWORD 'x'",
+        f'GRANT CREATE ON DATABASE "{database.name}" TO plain_{database.name}',
+        "CREATE TABLE t (id int PRIMARY KEY)",
+        f"ALTER TABLE t OWNER TO plain_{database.name}",
+    )
+    url = database.url_as(f"plain_{database.name}", "x")
+    try:
+        init(url)
+        init(database.url)
+        before = catalog(database)
+        with pytest.raises(MissingRightError, match="event triggers that init made belong to postgres"):
+            destroy(url)
+        assert catalog(database) == before
+        assert destroy(database.url)
+    finally:
+        database.run(f"DROP OWNED BY plain_{database.name} CASCADE", f"DROP ROLE plain_{database.name}")
+
+
+def test_tables_that_can_not_join_are_named(database: Database) -> None:
+    """One without a key that is made later: by a refresh, and by check."""
+    database.run("CREATE TABLE t (id int PRIMARY KEY)")
+    init(database.url)
+    database.run("CREATE TABLE later (a int)")
+    assert [table for table, _ in refresh(database.url).left_out] == ["public.later"]
+    found = [each.what for each in check_source(database.url) if each.code == "identity"]
+    assert len(found) == 1
+    assert found[0].startswith("public.later is left out")

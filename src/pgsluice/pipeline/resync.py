@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgsluice.errors import ConfigError
 from pgsluice.source.connect import connect, source_errors
+from pgsluice.source.identity import read_tables
 from pgsluice.source.records import require_pipeline
 from pgsluice.source.snapshot.tables import published_tables
 from pgsluice.state.requests import CopyRequest, Requests
@@ -34,6 +35,11 @@ def ask_for_copy(
             (each.relation.schema, each.relation.name): each.qualified
             for each in published_tables(conn, record.publication)
         }
+        kinds = {(each.schema, each.name): each.kind for each in read_tables(conn)}
+    if kinds.get(table) == "p" and table not in names:
+        raise ConfigError(
+            f"{'.'.join(table)} is partitioned: its rows are in its partitions", remedy="Name one of those"
+        )
     if table not in names:
         nearest = difflib.get_close_matches(".".join(table), sorted(names.values()), n=1, cutoff=0.0)
         hint = f"; the nearest is {nearest[0]}" if nearest else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pgsluice.schema.pgtypes import resolve
 from pgsluice.schema.table import Column, TableVersion
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pgsluice.schema.table import PgType
+
+_SHOWN: Final = 3  # objects in a line
 
 Definition = dict[str, Any]
 """An object, described by the source: its kind, schema and name, and what else its kind has."""
@@ -96,6 +98,13 @@ class SchemaEntry:
     def schemas(self) -> set[str]:
         """The schemas that have another version by it."""
         return set[str]().union(*(change.schemas for change in self.changes))
+
+    @property
+    def objects(self) -> str:
+        """What it is about, for people."""
+        named = [change.definition for change in self.changes if change.definition]
+        names = [f"{of['kind']} {of['schema']}.{of['name']}" for of in named]
+        return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
     @classmethod
     def of_row(cls, row: Mapping[str, str | None]) -> SchemaEntry:

@@ -7,6 +7,7 @@ the source adds what the stream does not say (names of types, the primary key).
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -76,6 +77,12 @@ class TableVersion:
         if self.identity == "f":
             return ()
         return tuple(i for i, column in enumerate(self.columns) if column.in_identity)
+
+    @property
+    def shape(self) -> str:
+        """Tells versions apart whose rows need other tables; what types are called is no matter."""
+        columns = [(column.name, column.type.oid, column.type.typmod) for column in self.columns]
+        return f"{zlib.crc32(repr(columns).encode()):08x}"
 
     @property
     def qualified(self) -> str:

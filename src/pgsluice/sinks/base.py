@@ -204,7 +204,7 @@ class SinkContext:
 
     pipeline: str  # name, unique per target: progress is kept under it
     state_dir: Path  # of the pipeline; a sink may keep scratch files below it, never progress
-    notes_schema: bool = False  # whether changes of the schema come with the rows; else rows show them
+    notes_schema: bool = False  # whether the source has event triggers, whose entries come with the rows
 
 
 SchemaChanges = Literal["apply", "pass", "ignore"]
@@ -256,7 +256,7 @@ class HoldsTables(Protocol):
         ...
 
     def holds(self, table: TableVersion) -> bool:
-        """Whether the target has a table of that name, with these columns."""
+        """Whether the target has a table of that name, as it was made beside another one for this version."""
         ...
 
     def make_beside(self, table: TableVersion, beside: TableVersion) -> None:

@@ -8,6 +8,7 @@ import psycopg
 from psycopg import sql
 
 from pgsluice.errors import UnsafePublicationError
+from pgsluice.source.event_triggers import has_triggers
 from pgsluice.source.finding import Finding, listed
 from pgsluice.source.selection import Plan, Selection, choose
 
@@ -100,17 +101,30 @@ def check_never_streamed(conn: psycopg.Connection[Any]) -> Iterator[Finding]:
     if views:
         yield Finding(
             "materialized-views", "info", f"materialized views are not in the stream: {listed(views)}",
-            "Refresh them in the target", {"views": views},
+            "A PostgreSQL target that follows the schema refreshes them with the source; else do it there",
+            {"views": views},
         )  # fmt: skip
     if sequences:
         yield Finding(
             "sequences", "info", f"{sequences} sequences: their positions are not in the stream",
-            "Set them in the target before you write to it", {"count": sequences},
+            "A PostgreSQL target follows them by itself; elsewhere set them before you write there",
+            {"count": sequences},
         )  # fmt: skip
     if roles:
         yield Finding(
             "roles", "info", f"roles and their memberships are not in the stream: {listed(roles)}",
             "They belong to the whole server: pg_dumpall --roles-only copies them", {"roles": roles},
+        )  # fmt: skip
+
+
+def check_event_triggers(conn: psycopg.Connection[Any]) -> Iterator[Finding]:
+    """Whether changes of the schema can be noted."""
+    row = conn.execute("SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user").fetchone()
+    if not has_triggers(conn) and row != (True,):
+        yield Finding(
+            "event-triggers", "info",
+            "no event triggers, which a superuser has to make: of the schema, only columns are followed",
+            "Run pgsluice init once as a superuser",
         )  # fmt: skip
 
 

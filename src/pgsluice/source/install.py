@@ -104,6 +104,7 @@ class Refreshed:
     joined: tuple[str, ...] = ()  # tables whose rows are in the stream from now on
     actions: tuple[str, ...] = ()  # all that was changed, in words
     foreign: tuple[str, ...] = ()  # tables that only another role may put on the list
+    left_out: tuple[tuple[str, str], ...] = ()  # tables that can't be on it, with the reason
 
 
 def init(url: str, options: InitOptions | None = None, *, dry_run: bool = False) -> InitReport:
@@ -165,7 +166,7 @@ def _prepare(
         names.slot,
         names.publication,
         _published(conn, names.publication),
-        tuple((left.table.qualified, left.reason) for left in plan.left_out) if plan else (),
+        _left_out(plan) if plan else (),
         (*(f"apply migration {m.version} ({m.name})" for m in migrated), *triggers, *done, *slot_done),
         (*(plan.warnings if plan else ()), *unseen),
         findings,
@@ -276,7 +277,11 @@ def _bring_up_to_date(
     if not words and after.definition() != record.definition:
         words.append(f"record the present definition of publication {now.name}")
     names = tuple(table.qualified for table in kept_out if table in foreign)
-    return plan, Refreshed(tuple(added), (*_full_words(plan), *words), names)
+    return plan, Refreshed(tuple(added), (*_full_words(plan), *words), names, _left_out(plan))
+
+
+def _left_out(plan: Plan) -> tuple[tuple[str, str], ...]:
+    return tuple((left.table.qualified, left.reason) for left in plan.left_out)
 
 
 def _foreign(conn: Connection, tables: Sequence[SourceTable], present: Publication) -> set[SourceTable]:

@@ -84,6 +84,7 @@ class PostgresSource:
     ) -> None:
         self.url = url
         self.joined: tuple[str, ...] = ()  # tables that came into the publication when it was prepared
+        self._told: set[str] = set()  # tables of which it was said that they are left out
         self._init = init
         self._upgrade = upgrade
         self._slot = slot
@@ -138,7 +139,20 @@ class PostgresSource:
                 table=table,
                 remedy="Run pgsluice init as its owner or as a superuser",
             )
+        for table, reason in refreshed.left_out:
+            self._say_left_out(table, reason)
         return refreshed.joined
+
+    def _say_left_out(self, table: str, reason: str) -> None:
+        """Once: it is asked again and again while a run goes on."""
+        if table not in self._told:
+            self._told.add(table)
+            logger.warning(
+                "table left out: its rows are not in the stream",
+                table=table,
+                reason=reason,
+                remedy="give it a primary key, or set replication.keyless: full",
+            )
 
     def _agree_on_tables(self, record: PipelineRecord) -> None:
         """Never carry a table that was just excluded: what is asked for differs from what was prepared."""
@@ -235,11 +249,10 @@ class PostgresSource:
         ):
             yield connection
 
-    @staticmethod
-    def _report(report: InitReport) -> None:
+    def _report(self, report: InitReport) -> None:
         for action in report.actions:
             logger.info("prepared the source", action=action)
         for table, reason in report.left_out:
-            logger.warning("table left out", table=table, reason=reason)
+            self._say_left_out(table, reason)
         for warning in report.warnings:
             logger.warning(warning)

@@ -22,6 +22,7 @@ from pgsluice.errors import (
 from pgsluice.schema.migrate import installed_version, refuse_newer
 from pgsluice.source.check_contents import (
     check_encoding,
+    check_event_triggers,
     check_existing_publication,
     check_never_streamed,
     check_plan,
@@ -102,9 +103,13 @@ def check_connection(
         chosen = [table for table in tables if table.relid in published]
         entries = ()
         findings += check_existing_publication(tables, published)
+        if names.selection is not None:
+            _, of_plan = check_plan(tables, names.selection, conn.info.server_version)
+            findings += [each for each in of_plan if each.code == "identity"]
     findings += check_rights(conn, chosen, entries)
     findings += check_encoding(conn, chosen)
     findings += check_never_streamed(conn)
+    findings += check_event_triggers(conn)
     return sorted(findings, key=lambda finding: _ORDER[finding.severity])
 
 

@@ -53,6 +53,7 @@ class Names:
 
     slot: str
     publication: str
+    selection: Selection | None = None  # what a publication of ours was made for
 
 
 def resolve_names(
@@ -70,7 +71,7 @@ def resolve_names(
                 f"pipeline {pipeline} already has the {what} {kept}, not {wanted}",
                 remedy="Run pgsluice destroy first, or give another --name",
             )
-    return Names(record.slot, record.publication)
+    return Names(record.slot, record.publication, record.selection if record.publication_made else None)
 
 
 def read_record(conn: psycopg.Connection[Any], pipeline: str) -> PipelineRecord | None:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 _LAST: Final = """
 SELECT id::text, at::text, by_user, tag, statement, search_path, changes::text, problem
-  FROM pgsluice.schema_log ORDER BY id DESC LIMIT %s"""
+  FROM pgsluice.schema_log l ORDER BY l.id DESC LIMIT %s"""  # not by the text above
 _UNREAD: Final = """
 SELECT id::text, at::text, by_user, tag, statement, search_path, changes::text, problem
-  FROM pgsluice.schema_log
- WHERE id <> ALL (%s) AND at >= (SELECT created_at FROM pgsluice.pipeline WHERE name = %s) ORDER BY id"""
+  FROM pgsluice.schema_log l
+ WHERE l.id <> ALL (%s) AND at >= (SELECT created_at FROM pgsluice.pipeline WHERE name = %s) ORDER BY l.id"""
 _ACKNOWLEDGE: Final = """
 INSERT INTO pgsluice.schema_ack AS a (pipeline, schema, version, log_id) VALUES (%s, %s, %s, %s)
     ON CONFLICT (pipeline, schema) DO UPDATE

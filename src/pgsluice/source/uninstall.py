@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from psycopg import sql
 
-from pgsluice.errors import ConfigError
+from pgsluice.errors import ConfigError, MissingRightError
 from pgsluice.schema.migrate import installed_version, refuse_newer, remove, schema_exists, schema_is_ours
 from pgsluice.source.connect import connect, identify, source_errors
 from pgsluice.source.names import DEFAULT_PIPELINE
@@ -134,8 +134,22 @@ def _identity_steps(conn: Connection, record: PipelineRecord) -> list[_Step]:
 def _schema_steps(conn: Connection, *, installed: bool) -> list[_Step]:
     if not schema_exists(conn) or not (installed or schema_is_ours(conn)):
         return []
+    _require_own_triggers(conn)
     words = "drop schema pgsluice" if schema_is_ours(conn) else "drop our tables in schema pgsluice"
     return [_Step(words, remove)]
+
+
+def _require_own_triggers(conn: Connection) -> None:
+    """Raise before anything is removed, when a superuser has made what another role can't remove."""
+    row = conn.execute(
+        "SELECT pg_catalog.pg_get_userbyid(evtowner) FROM pg_catalog.pg_event_trigger"
+        " WHERE evtname LIKE 'pgsluice\\_%' AND NOT pg_catalog.pg_has_role(evtowner, 'USAGE')"
+    ).fetchone()
+    if row is not None:
+        raise MissingRightError(
+            f"the event triggers that init made belong to {row[0]}, and {conn.info.user} may not remove them",
+            remedy=f"Run pgsluice destroy as {row[0]} or as a superuser; nothing was removed",
+        )
 
 
 def _executing(statement: sql.Composed) -> Callable[[Connection], object]:

@@ -11,6 +11,7 @@ import sqlite3
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pgsluice.changelog.position import Lsn, Position
@@ -72,10 +73,16 @@ class Letter(Refused):
             "message": self.message,
             "column": self.column,
             "waits_for": self.waits_for,
-            "noted_at": self.noted_at,
+            "noted_at": _time(self.noted_at),
             "status": self.status,
-            "closed_at": self.closed_at,
+            "closed_at": _time(self.closed_at),
         }
+
+
+def _time(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds")
 
 
 @dataclass(frozen=True, slots=True)

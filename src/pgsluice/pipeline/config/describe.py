@@ -11,7 +11,7 @@ import types
 import typing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
@@ -38,6 +38,10 @@ _PLAIN = {
 }
 
 
+_NAMED: Final = {"name": "<name>"}
+"""What a default that comes from other settings is made of, for people."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One key of the configuration."""
@@ -49,6 +53,7 @@ class Setting:
     unit: Unit | None
     description: str
     annotation: Any  # as the model has it
+    derived: bool  # whether its default comes from other settings
 
     @property
     def name(self) -> str:
@@ -127,7 +132,7 @@ def _plain(value: Any) -> Any:
 
 def _setting(key: tuple[str, ...], field: FieldInfo) -> Setting:
     unit = _unit(field)
-    default = field.get_default(call_default_factory=True, validated_data={})
+    default = field.get_default(call_default_factory=True, validated_data=_NAMED)
     return Setting(
         key=key,
         type=unit.name if unit else _type_name(field.annotation),
@@ -136,6 +141,7 @@ def _setting(key: tuple[str, ...], field: FieldInfo) -> Setting:
         unit=unit,
         description=" ".join((field.description or "").split()),
         annotation=field.annotation,
+        derived=bool(field.default_factory_takes_validated_data),
     )
 
 

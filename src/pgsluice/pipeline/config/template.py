@@ -65,7 +65,7 @@ def _look_up(setting: Setting, chosen: Mapping[str, Any], complete: bool) -> tup
         if not isinstance(at, dict) or part not in at:
             other_kind = setting.key[0] == "target" and depth < 2
             required = "…" if setting.required else setting.default_text
-            return required, complete and not other_kind
+            return required, complete and not (other_kind or setting.derived)
         at = at[part]
     return ("" if setting.section else written(at, setting.unit if not isinstance(at, str) else None)), True
 

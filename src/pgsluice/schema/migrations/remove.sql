@@ -9,6 +9,7 @@ DROP FUNCTION IF EXISTS pgsluice.write_entry(text, text, text);
 DROP FUNCTION IF EXISTS pgsluice.take_changes(text);
 DROP FUNCTION IF EXISTS pgsluice.take_drops();
 DROP FUNCTION IF EXISTS pgsluice.touched_objects(text);
+DROP FUNCTION IF EXISTS pgsluice.learn_indexes(oid);
 DROP FUNCTION IF EXISTS pgsluice.learn_dependents(oid, oid, boolean);
 DROP FUNCTION IF EXISTS pgsluice.all_objects();
 DROP FUNCTION IF EXISTS pgsluice.take_change(oid, oid);

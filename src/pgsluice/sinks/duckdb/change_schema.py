@@ -34,7 +34,7 @@ class SchemaChanges:
         for change in entry.changes:
             if change.definition.get("kind") == "table":
                 self._make(change)
-                logger.info("schema changed", tag=entry.tag, entry=entry.id)
+                logger.info("schema changed", tag=entry.tag, entry=entry.id, objects=entry.objects)
             elif change.definition.get("kind") == "schema":
                 self._rename_schema(change)
         self._tables.forget()

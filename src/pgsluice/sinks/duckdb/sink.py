@@ -56,7 +56,6 @@ class DuckDBSink:
     def __init__(self, target: DuckDBConfig | str | Path) -> None:
         self._config = target if isinstance(target, DuckDBConfig) else DuckDBConfig(path=Path(target))
         self._connection: Any = None
-        self._follows_rows = False  # whether tables become what rows show the source's to be
         self._tables: Tables
         self._merge: Merge
         self._progress: ProgressRow
@@ -66,7 +65,6 @@ class DuckDBSink:
         """Open the file, make it if it is not there, and take the pipeline's progress over."""
         self.close()
         self._progress = ProgressRow(context.pipeline)
-        self._follows_rows = self.schema_changes == "apply" and not context.notes_schema
         try:
             with self._transaction():
                 return self._progress.take_over(self._connection)
@@ -106,7 +104,7 @@ class DuckDBSink:
             ProgressRow(pipeline).remove(self._connection)
 
     def holds(self, table: TableVersion) -> bool:
-        """Whether the target has a table of that name, with these columns."""
+        """Whether the target has a table of that name, as it was made beside another one for this version."""
         with self._transaction():
             return self._tables.holds(table)
 
@@ -125,6 +123,7 @@ class DuckDBSink:
             else:
                 old = self._tables.ready(table)
                 self._connection.execute(f"CREATE TABLE {new} AS FROM {old.sql_name} LIMIT 0")
+            self._connection.execute(f"COMMENT ON TABLE {new} IS '{beside.shape}'")
 
     def drop_beside(self, beside: TableVersion) -> None:
         """Remove such a table."""
@@ -156,8 +155,8 @@ class DuckDBSink:
             connection.execute(f"SET threads = {self._config.threads}")
         if self._config.memory_limit is not None:
             connection.execute(f"SET memory_limit = '{self._config.memory_limit}'")
-        lists, follows = self._config.arrays == "list", self._follows_rows
-        self._tables = Tables(connection, lists=lists, follows=follows)
+        follows = self._config.schema_changes == "apply"
+        self._tables = Tables(connection, lists=self._config.arrays == "list", follows=follows)
         self._merge = Merge(connection, misfits_to_null=self._config.misfits == "nullify")
         self._connection = connection
 

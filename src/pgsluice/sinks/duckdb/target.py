@@ -144,8 +144,13 @@ class Tables(ReadyTables[TargetTable]):
         ]
 
     def holds(self, version: TableVersion) -> bool:
-        """Whether there is a table of that name, with the columns of a version."""
-        return {*(self._existing_columns(version) or ())} == {column.name for column in version.columns}
+        """Whether there is a table of that name that was made beside another one, for this version."""
+        found = self._connection.execute(
+            "SELECT comment FROM duckdb_tables()"
+            " WHERE database_name = ? AND schema_name = ? AND table_name = ?",
+            [self._database, version.schema, version.name],
+        ).fetchone()
+        return bool(found == (version.shape,))
 
     def _make_ready(self, version: TableVersion) -> TargetTable:
         _check_columns(version)

@@ -35,6 +35,12 @@ def make_beside(conn: Connection, table: TargetTable, beside: TableVersion) -> N
         conn.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(name, key), ())
 
 
+def note_shape(conn: Connection, beside: TableVersion) -> None:
+    """Say what it was made for, for who finds it later."""
+    statement = sql.SQL("COMMENT ON TABLE {} IS {}")
+    conn.execute(statement.format(identifier(beside.schema, beside.name), sql.Literal(beside.shape)), ())
+
+
 def drop_beside(conn: Connection, beside: TableVersion) -> None:
     """Remove a table that was to replace another one."""
     conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(identifier(beside.schema, beside.name)), ())

@@ -36,6 +36,8 @@ _THERE_OR_GONE: Final = (
     pg.UndefinedObject,
     pg.UndefinedTable,
 )
+_OF_STATEMENTS: Final = (pg.ObjectNotInPrerequisiteState,)
+"""Errors that psycopg counts among those of the server's operation, and that statements have."""
 _DATA_EXCEPTION: Final = "22"
 _COPIES_WITH: Final = """
 SELECT DISTINCT c.relname
@@ -77,7 +79,7 @@ class SchemaChanges:
             self._run(last_statements_for(change), change, entry)
         if not self._aside:
             self._conn.execute("SET CONSTRAINTS ALL DEFERRED")
-        logger.info("schema changed", tag=entry.tag, entry=entry.id)
+        logger.info("schema changed", tag=entry.tag, entry=entry.id, objects=entry.objects)
 
     def _drop_copies_with(self, dropped: Sequence[ObjectChange]) -> None:
         """Tables that are filled beside with columns of a dropped type: they are begun with again."""
@@ -143,9 +145,9 @@ class SchemaChanges:
         for statement in statements:
             try:
                 self._conn.execute(statement.encode())
-            except psycopg.OperationalError:
-                raise
             except psycopg.Error as error:
+                if isinstance(error, psycopg.OperationalError) and not isinstance(error, _OF_STATEMENTS):
+                    raise
                 raise ChangeRefusedError(
                     f"the target refuses a change of the schema: {_said(error)}; it was: {statement}",
                     remedy="Mend in the target what it needs, and start again; or make the change there by "

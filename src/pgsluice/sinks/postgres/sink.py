@@ -26,7 +26,7 @@ from pgsluice.observability.failpoints import failpoint
 from pgsluice.postgres.session import database_identity, has_relation
 from pgsluice.sinks.base import SchemaOptions
 from pgsluice.sinks.fold import fold, gathered
-from pgsluice.sinks.postgres.beside import Placed, drop_beside, make_beside, swap
+from pgsluice.sinks.postgres.beside import Placed, drop_beside, make_beside, note_shape, swap
 from pgsluice.sinks.postgres.change_schema import SchemaChanges
 from pgsluice.sinks.postgres.clean import clean
 from pgsluice.sinks.postgres.config import PostgresConfig
@@ -80,7 +80,6 @@ class PostgresSink:
         self._config = target if isinstance(target, PostgresConfig) else PostgresConfig(url=SecretStr(target))
         self._conn: Connection | None = None
         self._aside = True  # whether triggers and foreign keys of the target are off
-        self._follows_rows = False  # whether tables become what rows show the source's to be
         self._makes_tables = True  # else its tables were made for it
         self._tables: Tables
         self._merge: Merge
@@ -92,7 +91,6 @@ class PostgresSink:
         """Connect, and take the pipeline's progress over."""
         self.close()
         self._progress = ProgressRow(context.pipeline)
-        self._follows_rows = self.schema_changes == "apply" and not context.notes_schema
         try:
             with self._transaction() as conn:
                 return self._progress.take_over(conn)
@@ -272,7 +270,7 @@ class PostgresSink:
         return twin
 
     def holds(self, table: TableVersion) -> bool:
-        """Whether the target has a table of that name, with these columns."""
+        """Whether the target has a table of that name, as it was made beside another one for this version."""
         with self._transaction():
             return self._tables.holds(table)
 
@@ -290,6 +288,7 @@ class PostgresSink:
                 self._tables.ready(beside)
             else:
                 make_beside(conn, self._tables.ready(table), beside)
+            note_shape(conn, beside)
 
     def drop_beside(self, beside: TableVersion) -> None:
         """Remove such a table."""
@@ -347,7 +346,8 @@ class PostgresSink:
     def _connect(self) -> Connection:
         conn = open_target(self._config)
         self._aside = stand_aside(conn)
-        self._tables = Tables(conn, aside=self._aside, follows=self._follows_rows, makes=self._makes_tables)
+        follows = self.schema_changes == "apply"
+        self._tables = Tables(conn, aside=self._aside, follows=follows, makes=self._makes_tables)
         self._merge = Merge(conn, self._config.on_conflict)
         self._conn = conn
         return conn

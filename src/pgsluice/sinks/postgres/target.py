@@ -204,12 +204,12 @@ class Tables(ReadyTables[TargetTable]):
         )
 
     def holds(self, version: TableVersion) -> bool:
-        """Whether there is a table of that name, with the columns of a version."""
+        """Whether there is a table of that name that was made beside another one, for this version."""
         found = self._find(version)
         if found is None:
             return False
-        existing = {name for name, column in self._columns(found[0]).items() if not column.generated}
-        return existing == {column.name for column in version.columns}
+        row = self._conn.execute("SELECT pg_catalog.obj_description(%s, 'pg_class')", (found[0],)).fetchone()
+        return row == (version.shape,)
 
     def _find(self, version: TableVersion) -> tuple[int, bool, bool, bool] | None:
         row = self._conn.execute(_TABLE, (version.schema, version.name)).fetchone()

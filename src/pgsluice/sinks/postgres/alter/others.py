@@ -194,13 +194,16 @@ def _routine(before: Definition | None, after: Definition) -> Iterator[str]:
 
 def _of_table(before: Definition | None, after: Definition) -> Iterator[str]:
     """Triggers, rules and policies."""
+    is_made = before is None or before["create"] != after["create"]
     if before is not None:
         yield from moved(before, after)
-        if before["create"] != after["create"]:
+        if is_made:
             yield f"DROP {kind_word(after)} IF EXISTS {address(after)}"
-    if before is None or before["create"] != after["create"]:
+    if is_made:
         yield after["create"]
-    is_off, was_off = ((each or {}).get("state") in ("D", "R") for each in (after, before))
+    is_off, was_off = (
+        (each or {}).get("state") in ("D", "R") for each in (after, None if is_made else before)
+    )
     if after["kind"] != "policy" and is_off != was_off:
         # What fires for replicated rows has done its work on the source: ALWAYS is plain, REPLICA is off.
         verb = "DISABLE" if is_off else "ENABLE"

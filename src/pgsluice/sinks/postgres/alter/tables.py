@@ -182,17 +182,24 @@ def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bo
         yield f"{column} SET NOT NULL"
     elif _is_other_rule(was.get("not_null"), now.get("not_null")):
         yield f"{column} {'SET' if now.get('not_null') else 'DROP'} NOT NULL"
-    if was.get("identity") != now.get("identity"):
-        if "identity" not in now:
-            yield f"{column} DROP IDENTITY"
-        elif "identity" not in was:
-            yield f"{column} ADD{_identity(now)}"
-            yield from _counted(now)
-        else:
-            yield f"{column} SET GENERATED {now['identity']}"
+    yield from _identified(column, was, now)
     if "sequence" in was and "sequence" in now:  # it has moved with its table
         was_there = {**was["sequence"], "schema": now["sequence"]["schema"]}
         yield from sequence_statements(was_there, now["sequence"])
+
+
+def _identified(column: str, was: Definition, now: Definition) -> Iterator[str]:
+    """What became of an identity; a partition without a sequence of its own has its parent's, from 17 on."""
+    before, after = (of.get("identity") if "sequence" in of else None for of in (was, now))
+    if before == after:
+        return
+    if after is None:
+        yield f"{column} DROP IDENTITY"
+    elif before is None:
+        yield f"{column} ADD{_identity(now)}"
+        yield from _counted(now)
+    else:
+        yield f"{column} SET GENERATED {after}"
 
 
 def _is_other_rule(was: object, now: object) -> bool:
