@@ -865,6 +865,128 @@ ALTER TABLE {s}.t ALTER id ADD GENERATED ALWAYS AS IDENTITY (START 50)
 -- query
 INSERT INTO {s}.t (a) VALUES (2)
 
+--- schemas that swap their names
+-- before
+CREATE SCHEMA {s}_a
+-- before
+CREATE SCHEMA {s}_b
+-- before
+CREATE TABLE {s}_a.t (id int PRIMARY KEY, a int)
+-- before
+CREATE TABLE {s}_b.t (id int PRIMARY KEY, b int)
+-- query
+INSERT INTO {s}_a.t VALUES (1); INSERT INTO {s}_b.t VALUES (2)
+-- query
+ALTER SCHEMA {s}_a RENAME TO {s}_c; ALTER SCHEMA {s}_b RENAME TO {s}_a; ALTER SCHEMA {s}_c RENAME TO {s}_b
+-- query
+INSERT INTO {s}_a.t VALUES (3); UPDATE {s}_b.t SET a = 4
+-- query
+ALTER SCHEMA {s}_a RENAME TO {s}_c
+-- query
+INSERT INTO {s}_c.t VALUES (5)
+-- query
+ALTER SCHEMA {s}_b RENAME TO {s}_a; INSERT INTO {s}_a.t VALUES (6); ALTER SCHEMA {s}_c RENAME TO {s}_b
+-- query
+UPDATE {s}_b.t SET b = 7; UPDATE {s}_a.t SET a = 8
+
+--- another type of a key that others refer to
+-- before
+CREATE TABLE {s}.a (id int PRIMARY KEY, n int CHECK (n > 0), UNIQUE (n))
+-- before
+CREATE TABLE {s}.c (id int PRIMARY KEY, a int REFERENCES {s}.a)
+-- before
+INSERT INTO {s}.a VALUES (1, 1), (2, 2)
+-- before
+INSERT INTO {s}.c VALUES (1, 1)
+-- query
+ALTER TABLE {s}.a ALTER id TYPE bigint, ALTER n TYPE bigint
+-- query
+ALTER TABLE {s}.c ALTER a TYPE bigint
+-- query
+INSERT INTO {s}.c VALUES (2, 2)
+
+--- constraints from indexes
+-- before
+CREATE TABLE {s}.t (id int, a int NOT NULL, b int)
+-- before
+INSERT INTO {s}.t VALUES (1, 1, 1)
+-- query
+CREATE UNIQUE INDEX i ON {s}.t (id)
+-- query
+ALTER TABLE {s}.t ADD PRIMARY KEY USING INDEX i
+-- query
+CREATE UNIQUE INDEX j ON {s}.t (a, b)
+-- query
+ALTER TABLE {s}.t ADD CONSTRAINT k UNIQUE USING INDEX j DEFERRABLE
+-- query
+UPDATE {s}.t SET b = 2
+-- query
+ALTER TABLE {s}.t DROP CONSTRAINT k
+-- query
+CREATE INDEX l ON {s}.t (b)
+
+--- dropped with all that needs it
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY)
+-- before
+CREATE VIEW {s}.v AS SELECT id FROM {s}.t
+-- before
+CREATE MATERIALIZED VIEW {s}.m AS SELECT id FROM {s}.v
+-- before
+CREATE VIEW {s}.w AS SELECT id FROM {s}.m
+-- before
+CREATE TABLE {s}.u (id int PRIMARY KEY)
+-- before
+CREATE FUNCTION {s}.f() RETURNS SETOF {s}.u LANGUAGE sql AS 'SELECT * FROM {s}.u'
+-- query
+DROP VIEW {s}.v CASCADE
+-- query
+DROP TABLE {s}.u CASCADE
+
+--- column of a parent alone dropped
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int, b int)
+-- before
+CREATE TABLE {s}.u (c int) INHERITS ({s}.t)
+-- before
+INSERT INTO {s}.u VALUES (1, 2, 3, 4)
+-- query
+ALTER TABLE ONLY {s}.t DROP a
+-- query
+ALTER TABLE {s}.t DROP b
+-- query
+INSERT INTO {s}.u VALUES (5, 6, 7)
+
+--- dropped and added under one name
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, d date)
+-- before
+INSERT INTO {s}.t VALUES (1, '2024-01-02')
+-- query
+ALTER TABLE {s}.t DROP d, ADD d date
+-- query
+INSERT INTO {s}.t VALUES (2, '2025-01-02')
+
+--- odd values of older rows
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY)
+-- before
+INSERT INTO {s}.t VALUES (1)
+-- query
+ALTER TABLE {s}.t ADD b box DEFAULT '(1,2),(3,4)', ADD a int[] DEFAULT '{1,NULL,3}', ADD q text DEFAULT 'it''s "q", \x'
+-- query
+SET datestyle = 'SQL, DMY'; SET timezone = 'Asia/Shanghai'; SET extra_float_digits = -5; SET intervalstyle = 'sql_standard';
+ALTER TABLE {s}.t ADD d date DEFAULT '31/12/2024', ADD ts timestamptz DEFAULT '2024-03-04 10:00+08',
+    ADD f float8 DEFAULT 0.1234567890123456, ADD i interval DEFAULT '1 day -2 hours'
+
+--- materialized view emptied
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY)
+-- before
+CREATE MATERIALIZED VIEW {s}.m AS SELECT id FROM {s}.t
+-- query
+REFRESH MATERIALIZED VIEW {s}.m WITH NO DATA
+
 --- schemas renamed between rows
 -- before
 CREATE SCHEMA {s}_2

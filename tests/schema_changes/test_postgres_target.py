@@ -75,12 +75,16 @@ def dump(database: Database, schema: str) -> list[str]:
 def rows(database: Database, schema: str) -> dict[str, list[str]]:
     """The rows of all tables of a schema, as text, sorted."""
     tables = database.rows(
-        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        "SELECT n.nspname, c.relname, c.relispopulated FROM pg_class c"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace"
         f" WHERE c.relkind IN ('r', 'm') AND n.nspname LIKE '{schema}%'"
     )
     found = {}
-    for space, name in tables:
+    for space, name, is_filled in tables:
         table = f"{quoted(space)}.{quoted(name)}"
+        if not is_filled:
+            found[f"{space}.{name}"] = ["not filled"]
+            continue
         found[f"{space}.{name}"] = sorted(
             row[0] for row in database.rows(f"SELECT t::text FROM ONLY {table} AS t")
         )

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pgsluice import Pipeline, PostgresSink, PostgresSource
+from pgsluice.source.postgres import LogOptions
 from tests.schema_changes.test_postgres_target import Pair, dump, rows, run
 
 if TYPE_CHECKING:
@@ -40,3 +42,33 @@ def test_while_others_write(database: Database, target_database: Database, tmp_p
     assert rows(target_database, "s") == held
     assert sum(map(len, held.values())) == 8
     print("compared 8 rows")
+
+
+@pytest.mark.both_versions
+def test_over_many_segments(database: Database, target_database: Database, tmp_path: Path) -> None:
+    """What a table is called is told once; each segment of the log has it, and where in the WAL that was."""
+    database.run(
+        *("CREATE SCHEMA s_a", "CREATE SCHEMA s_b"),
+        *(
+            "CREATE TABLE s_a.t (id int PRIMARY KEY, v text)",
+            "CREATE TABLE s_b.t (id int PRIMARY KEY, v text)",
+        ),
+    )
+    pair = Pair(database, target_database)
+    run(pair, tmp_path)
+    swap = [
+        f"ALTER SCHEMA {old} RENAME TO {new}" for old, new in (("s_a", "s"), ("s_b", "s_a"), ("s", "s_b"))
+    ]
+    for start in range(0, 9000, 1000):
+        database.run(
+            f"INSERT INTO s_a.t SELECT g, repeat('x', 80) FROM generate_series({start}, {start + 999}) g",
+            f"INSERT INTO s_b.t SELECT g, repeat('y', 80) FROM generate_series({start}, {start + 499}) g",
+            *(swap if start % 2000 else ()),
+        )
+    source = PostgresSource(database.url)
+    log = LogOptions(max_bytes=2 << 20)
+    Pipeline(source, PostgresSink(target_database.url), state_dir=tmp_path, log=log).run(once=True)
+    held = rows(database, "s")
+    assert rows(target_database, "s") == held
+    print(f"compared {sum(map(len, held.values()))} rows")
+    assert sum(map(len, held.values())) == 13_500

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import struct
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,7 @@ import numpy as np
 
 from pgsluice.changelog import index
 from pgsluice.changelog.position import Lsn
-from pgsluice.changelog.scan import HEADER
+from pgsluice.changelog.scan import DESCRIPTIONS, HEADER
 from pgsluice.changelog.segment import LogMeta, Segment, segments, sync_directory, write_meta
 from pgsluice.errors import LogFormatError
 from pgsluice.observability.failpoints import failpoint
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 SEGMENT_BYTES: Final = (
     64 << 20
 )  # large enough that opening files costs nothing, small enough to let go of soon
+
+_FRAME: Final = struct.Struct("<IQc")  # a frame's head, and the kind of its message
+_LSN_AT: Final = 4
+_LSN: Final = struct.Struct("<Q")
 
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
@@ -68,6 +73,7 @@ class LogWriter:
         self._open: list[_OpenSegment] = []
         self._new_names = True
         self._carried: dict[tuple[int, int], bytes] = {}  # Relation and Type frames of this connection
+        self._unplaced: list[tuple[int, int]] = []  # of these, those whose first change has not come yet
         self.end = Lsn(0)
         index.seal(np.empty(0, index.RECORD))  # loads the machine code now and not with the first commit
         write_meta(directory, meta)
@@ -88,6 +94,7 @@ class LogWriter:
         """Write frames, not yet durable; begins a new segment when this one is full."""
         current = self._open[-1]
         _write_all(current.data, scanned.frames)
+        self._place(scanned.frames, 0)
         self._carry(scanned, current.size)
         with self._lock:
             current.size += len(scanned.frames)
@@ -168,7 +175,7 @@ class LogWriter:
             old = segments(self._directory)
             ordinal = old[-1].ordinal + 1 if old else 1
             self._open = [_OpenSegment(Segment(self.end, ordinal, self._directory), 0, 0)]
-            self._carried = {}
+            self._carried, self._unplaced = {}, []
             sync_directory(self._directory)
             for segment in reversed(old):  # a reader in between must find the beginning where it was
                 segment.data.unlink(missing_ok=True)
@@ -207,7 +214,7 @@ class LogWriter:
             durable: believe nothing beyond this; None after a restart, when all that can be read is
                 synced first.
         """
-        self._carried = {}
+        self._carried, self._unplaced = {}, []
         self._new_names = True
         found = segments(self._directory)
         removed = False
@@ -265,7 +272,21 @@ class LogWriter:
             at = int(record["offset"]) - base
             length = int.from_bytes(scanned.frames[at : at + 4], "little")
             frame = bytes(scanned.frames[at : at + HEADER + length])
-            self._carried[int(record["kind"]), int(record["relid"])] = frame
+            key = int(record["kind"]), int(record["relid"])
+            self._carried[key] = frame
+            self._unplaced.append(key)
+            self._place(scanned.frames, at)
+
+    def _place(self, frames: memoryview, at: int) -> None:
+        """Note in frames that are carried on before which change they were sent: they have no other place."""
+        while self._unplaced and at < len(frames):
+            length, lsn, kind = _FRAME.unpack_from(frames, at)
+            if kind not in DESCRIPTIONS:
+                for key in self._unplaced:
+                    frame = self._carried[key]
+                    self._carried[key] = frame[:_LSN_AT] + _LSN.pack(lsn) + frame[HEADER:]
+                self._unplaced = []
+            at += HEADER + length
 
     def _close_full(self) -> None:
         with self._lock:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 HEADER: Final = 12  # a frame's u32 length and u64 LSN, little-endian
+DESCRIPTIONS: Final = (b"R", b"Y")  # Relation and Type: sent before the first change that needs them
 MARK_BYTES: Final = 1 << 20  # a place to start decoding about every MiB
 MAX_RECORDS: Final = 8192  # found in one pass; the pass stops when they are used up
 

@@ -42,7 +42,7 @@ def with_late_views(
 def _fills(change: ObjectChange) -> bool:
     if change.after is None or change.after["kind"] != "materialized view":
         return False
-    return change.refreshed or (change.before is None and bool(change.after.get("filled")))
+    return bool(change.after.get("filled")) and (change.refreshed or change.before is None)
 
 
 def _renamed(views: dict[tuple[str, str], None], change: ObjectChange) -> dict[tuple[str, str], None]:

@@ -16,7 +16,18 @@ if TYPE_CHECKING:
 _NAMED_ALONE: Final = ("schema", "extension")  # kinds that are in no schema
 _TEXTS: Final = {"create": "its definition is another one", "query": "its query is another one"}
 _NOT_SHOWN: Final = (  # matched by, or said by others, or different in every database
-    *("number", "missing", "id", "type_id", "modifier", "acl", "parent_ids", "not_null_name", "own_not_null"),
+    *(
+        "number",
+        "missing",
+        "id",
+        "type_id",
+        "modifier",
+        "acl",
+        "parent_ids",
+        "not_null_name",
+        "own_not_null",
+        "using",
+    ),
 )
 _LONGEST: Final = 200  # of a value in a line
 

@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 
 _PART: Final = r'("(?:[^"]|"")+"|[A-Za-z_][A-Za-z0-9_$]*)'
 _QUALIFIED: Final = re.compile(rf"(?<![\w.\"]){_PART}\.{_PART}")
+_LITERAL: Final = re.compile(
+    r"""('(?:[^']|'')*')(::"?regclass"?)?"""
+)  # the name of a relation, if it is cast so
 _IDENTIFIER: Final = re.compile(rf"'(?:[^']|'')*'|{_PART}")
 _NEEDLESS: Final = re.compile(r'"([a-z_][a-z0-9_$]*)"')
-_NO_NAMES: Final = ("kind", "name", "comment", "label", "arguments")  # in which no other object is named
+_NO_NAMES: Final = (  # in which no other object is named
+    *("kind", "name", "comment", "label", "arguments", "missing"),
+)
 _BODY: Final = "\nAS "  # of a function, which is left as it is
 
 
@@ -72,7 +77,17 @@ class DescribedNames:
 
     def _text(self, text: str) -> str:
         head, body, rest = text.partition(_BODY)
-        return _QUALIFIED.sub(self._qualified, head) + body + rest
+        parts, at = [], 0
+        for found in _LITERAL.finditer(head):
+            parts.append(_QUALIFIED.sub(self._qualified, head[at : found.start()]))
+            parts.append(self._relation(found[1]) + found[2] if found[2] else found[0])
+            at = found.end()
+        return "".join((*parts, _QUALIFIED.sub(self._qualified, head[at:]), body, rest))
+
+    def _relation(self, literal: str) -> str:
+        """The name of a relation in a literal."""
+        name = literal[1:-1].replace("''", "'")
+        return "'" + _QUALIFIED.sub(self._qualified, name).replace("'", "''") + "'"
 
     def _qualified(self, found: re.Match[str]) -> str:
         name = bare(found[1]), bare(found[2])

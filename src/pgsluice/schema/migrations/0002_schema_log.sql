@@ -88,7 +88,7 @@ SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                JOIN pg_sequence s ON s.seqrelid = i.objid
               WHERE i.classid = 'pg_class'::regclass AND i.refclassid = 'pg_class'::regclass
                 AND i.refobjid = a.attrelid AND i.refobjsubid = a.attnum AND i.deptype = 'i'),
-           'missing', CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END,
+           'missing', CASE WHEN a.atthasmissing THEN array_to_string(a.attmissingval, '') END,  -- it has one element
            'inherited', nullif(a.attinhcount > 0, false),
            'local', nullif(a.attislocal, true),
            -- That an inherited column may not be null is also its own rule, from version 18 on.
@@ -356,6 +356,24 @@ UNION ALL SELECT tableoid, oid FROM pg_policy
 UNION ALL SELECT tableoid, oid FROM pg_statistic_ext
 $$;
 
+-- An object that a command was not about. Nobody waits for what is done here, and it waits for nobody: reading a view
+-- locks its tables till the end of the transaction, unless the subtransaction is broken off. NULL when it can't be read.
+CREATE OR REPLACE FUNCTION pgsluice.describe_dependent(of_class oid, of_object oid) RETURNS jsonb
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
+DECLARE
+    found jsonb;
+BEGIN
+    BEGIN
+        found := pgsluice.describe(of_class, of_object);
+        RAISE SQLSTATE 'SLUIC';
+    EXCEPTION
+        WHEN SQLSTATE 'SLUIC' THEN NULL;
+        WHEN lock_not_available OR deadlock_detected THEN found := NULL;
+    END;
+    RETURN found;
+END
+$$;
+
 -- Objects whose description has names of another one in it: learnt anew when those change, which is no change of
 -- their own.
 CREATE OR REPLACE FUNCTION pgsluice.learn_dependents(of_class oid, of_object oid, of_all boolean) RETURNS void
@@ -381,6 +399,9 @@ UPDATE pgsluice.known_object k SET object = d.object, definition = d.definition
 
 UPDATE pgsluice.known_object k SET definition = d.definition
   FROM (
+       SELECT seen.class, seen.object, seen.definition AS seen,
+              pgsluice.describe_dependent(seen.class, seen.object) AS definition
+         FROM (
        SELECT DISTINCT
               CASE WHEN w.oid IS NOT NULL AND w.rulename = '_RETURN' OR r.oid IS NOT NULL OR a.oid IS NOT NULL
                   THEN 'pg_class'::regclass ELSE d.classid END AS class,
@@ -392,13 +413,16 @@ UPDATE pgsluice.known_object k SET definition = d.definition
         WHERE d.refclassid = of_class AND d.refobjid = of_object
        UNION
        SELECT class, object FROM pgsluice.known_object WHERE of_all
-       ) o
- CROSS JOIN LATERAL (SELECT pgsluice.describe(o.class, o.object) AS definition) d
- WHERE k.class = o.class AND k.object = o.object AND d.definition IS NOT NULL
-   AND NOT (o.class = of_class AND o.object = of_object)
+              ) o
+         JOIN pgsluice.known_object seen ON seen.class = o.class AND seen.object = o.object
+        WHERE NOT (o.class = of_class AND o.object = of_object)
+       ) d
+ -- What another transaction has learnt meanwhile is newer: it stays. Most are as they were, and are not waited for.
+ WHERE k.class = d.class AND k.object = d.object AND k.definition = d.seen AND d.definition <> d.seen
 $$;
 
--- The indexes of a table that was made a partition, or is none any more: they are a part of its parent's, or its own.
+-- The indexes of a table that are no longer their own, or are it from now on: a partition's are a part of its
+-- parent's, and one can be made a constraint's.
 CREATE OR REPLACE FUNCTION pgsluice.learn_indexes(relation oid) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 DELETE FROM pgsluice.known_object k USING pg_index i
@@ -502,6 +526,16 @@ BEGIN
 END
 $$;
 
+-- Constraints with the names of indexes that were their own, and were made the constraints'.
+CREATE OR REPLACE FUNCTION pgsluice.with_used_indexes(constraints jsonb) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+SELECT jsonb_agg(CASE WHEN k.object IS NULL THEN c.rule
+           ELSE c.rule || jsonb_build_object('using', k.definition -> 'name') END ORDER BY c.place)
+  FROM jsonb_array_elements(constraints) WITH ORDINALITY c(rule, place)
+  LEFT JOIN pg_constraint r ON r.oid = (c.rule ->> 'id')::oid AND r.contype IN ('p', 'u')
+  LEFT JOIN pgsluice.known_object k ON k.class = 'pg_class'::regclass AND k.object = r.conindid
+$$;
+
 CREATE OR REPLACE FUNCTION pgsluice.take_changes(of_tag text) RETURNS jsonb
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -511,6 +545,9 @@ DECLARE
 BEGIN
     FOR each IN SELECT class, object FROM pgsluice.touched_objects(of_tag) LOOP
         change := pgsluice.take_change(each.class, each.object);
+        IF of_tag = 'ALTER TABLE' AND change -> 'after' ? 'constraints' THEN
+            change := jsonb_set(change, '{after,constraints}', pgsluice.with_used_indexes(change -> 'after' -> 'constraints'));
+        END IF;
         IF of_tag = 'REFRESH MATERIALIZED VIEW' THEN
             change := coalesce(change, jsonb_build_object('class', 'pg_class', 'id', each.object::int8,
                 'before', pgsluice.describe(each.class, each.object),
@@ -523,7 +560,8 @@ BEGIN
     LOOP
         PERFORM pgsluice.learn_dependents(to_regclass(change ->> 'class'), (change ->> 'id')::oid,
             change ->> 'class' = 'pg_namespace');  -- a schema's name is in everything
-        IF (change -> 'before' ? 'bound') <> (change -> 'after' ? 'bound') THEN
+        IF (change -> 'before' ? 'bound') <> (change -> 'after' ? 'bound')
+                OR change @? '$.after.constraints[*].using' THEN
             PERFORM pgsluice.learn_indexes((change ->> 'id')::oid);
         END IF;
     END LOOP;
@@ -533,10 +571,17 @@ $$;
 
 CREATE OR REPLACE FUNCTION pgsluice.write_entry(of_event text, of_tag text, of_path text) RETURNS void
 -- Every name in quotes, so that a target with other names finds them.
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s' SET quote_all_identifiers = on AS $$
+-- Values are written in one way, whatever the session has set.
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s' SET quote_all_identifiers = on
+SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET timezone = 'UTC' SET extra_float_digits = 1
+SET bytea_output = 'hex' SET xmlbinary = 'base64' AS $$
 DECLARE
     noted jsonb;
+    said  text := current_query();
 BEGIN
+    IF said ~* 'password' THEN  -- of a role that is made in the same query
+        said := NULL;
+    END IF;
     BEGIN
         noted := CASE of_event
             WHEN 'table_rewrite' THEN jsonb_build_array(jsonb_build_object('class', 'pg_class',
@@ -545,22 +590,24 @@ BEGIN
             ELSE pgsluice.take_changes(of_tag) END;
         IF noted <> '[]' THEN
             INSERT INTO pgsluice.schema_log (tag, statement, search_path, changes)
-            VALUES (of_tag, current_query(), of_path, noted);
+            VALUES (of_tag, said, of_path, noted);
         END IF;
     EXCEPTION WHEN OTHERS THEN
         INSERT INTO pgsluice.schema_log (tag, statement, search_path, changes, problem)
-        VALUES (of_tag, current_query(), of_path, '[]', format('%s (SQLSTATE %s)', SQLERRM, SQLSTATE));
+        VALUES (of_tag, said, of_path, '[]', format('%s (SQLSTATE %s)', SQLERRM, SQLSTATE));
     END;
 EXCEPTION WHEN OTHERS THEN
     RAISE WARNING 'pgsluice could not note a schema change: %', SQLERRM;
 END
 $$;
 
--- All names in here are whole ones: the search path is still the user's, which the entry says.
+-- The search path is still the user's, which the entry says. So all names in here are whole ones, operators too: one of
+-- the user's own would be run with the rights of the function's owner.
 CREATE OR REPLACE FUNCTION pgsluice.note_ddl() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    IF pg_catalog.lower(pg_catalog.current_setting('pgsluice.skip_ddl', true)) IN ('on', 'true', 'yes', '1') THEN
+    IF pg_catalog.lower(pg_catalog.current_setting('pgsluice.skip_ddl', true))
+            OPERATOR(pg_catalog.=) ANY (ARRAY['on', 'true', 'yes', '1']::pg_catalog.text[]) THEN
         RETURN;
     END IF;
     PERFORM pgsluice.write_entry(tg_event, tg_tag, pg_catalog.current_setting('search_path'));

@@ -53,7 +53,17 @@ class SchemaChanges:
         missing = {
             each["name"]: each["missing"] for each in (change.after or {})["columns"] if "missing" in each
         }
+        self._drop_replaced(old, new)
         self._tables.follow(new, missing, may_empty=change.oid in self._rewritten)
+
+    def _drop_replaced(self, old: TableVersion | None, new: TableVersion) -> None:
+        """Columns that went while another one took their name: what they have is none of its."""
+        numbers = {column.name: column.number for column in new.columns}
+        for column in old.columns if old is not None and self._tables.exists(new) else ():
+            is_gone = column.number not in numbers.values()
+            if is_gone and column.name in numbers:
+                name = self._tables.name((new.schema, new.name))
+                self._connection.execute(f"ALTER TABLE {name} DROP COLUMN IF EXISTS {quoted(column.name)}")
 
     def _move(self, old: TableVersion, new: TableVersion) -> None:
         if not self._tables.exists(old):

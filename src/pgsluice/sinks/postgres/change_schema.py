@@ -12,7 +12,7 @@ from psycopg import sql
 
 from pgsluice.errors import ChangeRefusedError
 from pgsluice.schema.match import OWN_SCHEMA
-from pgsluice.sinks.postgres.alter import drop_statements, last_statements_for, statements_for
+from pgsluice.sinks.postgres.alter import drops, last_statements_for, statements_for
 from pgsluice.sinks.postgres.alter.words import address
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pgsluice.postgres.session import Connection
     from pgsluice.schema.entry import ObjectChange, SchemaEntry
+    from pgsluice.sinks.postgres.alter import Drop
     from pgsluice.sinks.postgres.config import PostgresConfig
 
 logger = structlog.get_logger(__name__)
@@ -69,17 +70,34 @@ class SchemaChanges:
         changes = [change for change in _ordered(entry) if self._is_wanted(change)]
         dropped = [change for change in entry.changes if change.dropped and self._is_wanted(change)]
         if dropped:
-            self._run(drop_statements(dropped, early=True), dropped[0], entry)
+            self._drop(drops(dropped, early=True), dropped[0], entry)
         for change in changes:
             self._make(change, entry)
         if dropped:
             self._drop_copies_with(dropped)
-            self._run(drop_statements(dropped, early=False), dropped[0], entry)
+            self._drop(drops(dropped, early=False), dropped[0], entry)
         for change in changes:
             self._run(last_statements_for(change), change, entry)
         if not self._aside:
             self._conn.execute("SET CONSTRAINTS ALL DEFERRED")
         logger.info("schema changed", tag=entry.tag, entry=entry.id, objects=entry.objects)
+
+    def _drop(self, left: list[Drop], change: ObjectChange, entry: SchemaEntry) -> None:
+        """Drop what the source has dropped, in an order that the target can take."""
+        while left:
+            refused: list[tuple[Drop, ChangeRefusedError]] = []
+            for drop in left:
+                try:
+                    with self._conn.transaction():
+                        self._run([drop.statement], change, entry)
+                except ChangeRefusedError as error:
+                    if not isinstance(error.__cause__, pg.DependentObjectsStillExist):
+                        raise
+                    refused.append((drop, error))
+            following = [each for drop, _ in refused for each in drop.one_by_one()]
+            if following == left:
+                raise refused[0][1]
+            left = following
 
     def _drop_copies_with(self, dropped: Sequence[ObjectChange]) -> None:
         """Tables that are filled beside with columns of a dropped type: they are begun with again."""
@@ -158,9 +176,14 @@ class SchemaChanges:
 
 
 def _ordered(entry: SchemaEntry) -> list[ObjectChange]:
-    """What is not dropped: new schemas and sequences first."""
+    """What is not dropped: new schemas and sequences first, and heirs after their parents."""
     others = [change for change in entry.changes if not change.dropped and not change.rewritten]
-    return sorted(others, key=_is_needed_early, reverse=True)
+    parents = {change.oid: (change.before or change.definition).get("parent_ids", ()) for change in others}
+
+    def depth(oid: int) -> int:
+        return 1 + max((depth(parent) for parent in parents[oid] if parent in parents), default=0)
+
+    return sorted(others, key=lambda change: (-_is_needed_early(change), depth(change.oid)))
 
 
 def _is_needed_early(change: ObjectChange) -> int:

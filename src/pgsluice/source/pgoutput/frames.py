@@ -5,19 +5,31 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from pgsluice.changelog.scan import HEADER
+from pgsluice.changelog.scan import DESCRIPTIONS, HEADER
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
 _LENGTH: Final = struct.Struct("<I")
-_LSN: Final = struct.Struct("<Q")
+_FRAME: Final = struct.Struct("<IQc")
+_LATEST: Final = 1 << 63
 
 
 def read_lsn(file: BinaryIO, offset: int) -> int:
-    """Where in the WAL the change stands whose frame begins at an offset."""
-    file.seek(offset + _LENGTH.size)
-    return int(_LSN.unpack(file.read(_LSN.size))[0])
+    """
+    Where in the WAL the change stands whose frame begins at an offset.
+
+    A Relation message has no place of its own: it has that of the change before which it was sent.
+    """
+    while True:
+        file.seek(offset)
+        head = file.read(_FRAME.size)
+        if len(head) < _FRAME.size:  # that change is still coming in
+            return _LATEST
+        length, lsn, kind = _FRAME.unpack(head)
+        if lsn or kind not in DESCRIPTIONS:
+            return int(lsn)
+        offset += HEADER + length
 
 
 def read_frame(file: BinaryIO, offset: int) -> bytes:

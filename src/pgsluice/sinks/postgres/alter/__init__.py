@@ -6,6 +6,6 @@ function that runs DDL or an unqualified name come out right. ``tables`` has tab
 are made of, ``others`` everything that is made anew when it changes; ``words`` what all of them share.
 """
 
-from pgsluice.sinks.postgres.alter.others import drop_statements, last_statements_for, statements_for
+from pgsluice.sinks.postgres.alter.others import Drop, drops, last_statements_for, statements_for
 
-__all__ = ["drop_statements", "last_statements_for", "statements_for"]
+__all__ = ["Drop", "drops", "last_statements_for", "statements_for"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pgsluice.errors import TargetSchemaError
 from pgsluice.schema.quotes import quoted
@@ -25,7 +25,7 @@ from pgsluice.sinks.postgres.alter.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pgsluice.schema.entry import Definition, ObjectChange
 
@@ -56,7 +56,8 @@ def statements_for(change: ObjectChange, *, grants: bool = False) -> list[str]:
     if grants:
         statements += grant_statements(change.before, change.after)
     if change.refreshed:
-        statements.append(f"REFRESH MATERIALIZED VIEW {address(change.after)}")
+        filled = "" if change.after.get("filled") else " WITH NO DATA"
+        statements.append(f"REFRESH MATERIALIZED VIEW {address(change.after)}{filled}")
     return statements
 
 
@@ -67,21 +68,37 @@ def last_statements_for(change: ObjectChange) -> list[str]:
     return list(owned_sequence(change.before, change.after))
 
 
-def drop_statements(changes: Iterable[ObjectChange], *, early: bool) -> list[str]:
+class Drop(NamedTuple):
+    """Objects of one kind that go together."""
+
+    kind: str
+    names: Sequence[str]  # as SQL
+
+    @property
+    def statement(self) -> str:
+        """What drops them."""
+        return f"DROP {self.kind} IF EXISTS {', '.join(self.names)}"
+
+    def one_by_one(self) -> list[Drop]:
+        """The same for each."""
+        return [Drop(self.kind, [name]) for name in self.names]
+
+
+def drops(changes: Iterable[ObjectChange], *, early: bool) -> list[Drop]:
     """
-    What to run for what was dropped: of one kind together where possible, as they may need each other.
+    What has to go: of one kind together where possible, as they may need each other.
 
     ``early`` is what has to go before tables are changed; the rest goes after that.
     """
     gone = [(change.before, str(change.identity)) for change in changes if change.dropped and change.before]
-    statements = []
+    found = []
     for kind in (kind for kind in _DROP_ORDER if (kind in _OF_COLUMNS) == early):
         # The source names first what it was asked to drop, and then what had to go with it.
         named = [identity for of, identity in reversed(gone) if of["kind"] == kind]
         together = [named] if named and kind not in _ONE_BY_ONE else [[identity] for identity in named]
         word = kind_word({"kind": kind})
-        statements += [f"DROP {word} IF EXISTS {', '.join(some)}" for some in together]
-    return statements
+        found += [Drop(word, some) for some in together]
+    return found
 
 
 def _unsupported(of: Definition) -> TargetSchemaError:

@@ -15,7 +15,7 @@ from pgsluice.sinks.postgres.alter.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pgsluice.schema.entry import Definition
 
@@ -115,9 +115,11 @@ def _columns(before: Definition, after: Definition) -> Iterator[str]:
     only = f"ALTER TABLE {address(after)}"
     old = {column["number"]: column for column in before["columns"]}
     new = {column["number"]: column for column in after["columns"]}
+    # Heirs are told of by themselves, and may keep a column; partitions have what their root has.
+    drop = only if "partitioned_by" in after else f"ALTER TABLE ONLY {address(after)}"
     for number, column in old.items():
-        if number not in new and not column.get("inherited"):
-            yield f"{only} DROP COLUMN IF EXISTS {quoted(column['name'])}"
+        if number not in new and not ("bound" in after and column.get("inherited")):
+            yield f"{drop} DROP COLUMN IF EXISTS {quoted(column['name'])}"
     renamed = [
         (old[number]["name"], column["name"])
         for number, column in new.items()
@@ -254,7 +256,7 @@ def _options(only: str, old: dict[str, Any], after: Definition) -> Iterator[str]
 def _constraints(only: str, before: Definition, after: Definition) -> Iterator[str]:
     if before.get("name") and _has_other_parents(before, after):
         return  # what was the parent's is its own now, or the other way round: the server sees to that
-    old = {each["id"]: each for each in before.get("constraints", ())}
+    old = _numbered(before.get("constraints", ()), after.get("constraints", ()))
     new = {each["id"]: each for each in after.get("constraints", ())}
     for number, rule in old.items():
         if number not in new:
@@ -263,7 +265,7 @@ def _constraints(only: str, before: Definition, after: Definition) -> Iterator[s
         was = old.get(number)
         named = quoted(rule["name"])
         if was is None:
-            yield f"{only} ADD CONSTRAINT {named} {rule['definition']}"
+            yield f"{only} ADD CONSTRAINT {named} {_rule(rule)}"
         else:
             if was["name"] != rule["name"]:
                 yield f"{only} RENAME CONSTRAINT {quoted(was['name'])} TO {named}"
@@ -272,6 +274,25 @@ def _constraints(only: str, before: Definition, after: Definition) -> Iterator[s
         if (was or {}).get("comment") != rule.get("comment"):
             said = literal(rule["comment"]) if "comment" in rule else "NULL"
             yield f"COMMENT ON CONSTRAINT {named} ON {address(after)} IS {said}"
+
+
+def _numbered(before: Sequence[Definition], after: Sequence[Definition]) -> dict[int, Definition]:
+    """Rules by the numbers that they have now: with another type of a column they get new ones."""
+    new = {each["id"] for each in after}
+    renumbered: dict[tuple[str, str], int] = {(each["name"], each["type"]): each["id"] for each in after}
+    found = {}
+    for each in before:
+        number: int = each["id"]
+        found[number if number in new else renumbered.get((each["name"], each["type"]), number)] = each
+    return found
+
+
+def _rule(of: Definition) -> str:
+    """A new rule; from an index that was there before, if it was made so."""
+    if "using" not in of:
+        return str(of["definition"])
+    word, _, rest = str(of["definition"]).partition(" (")
+    return f"{word} USING INDEX {quoted(of['using'])}{rest.partition(')')[2]}"
 
 
 def _changed_constraint(
