@@ -177,3 +177,67 @@ def test_the_command(prepared: Database) -> None:
     assert "dropped table public.store" in lines[2]
     found = json.loads(run("--json", "--limit", "1"))
     assert [(each["command"], each["changes"][0]["dropped"]) for each in found] == [("DROP TABLE", True)]
+
+
+def test_nothing_of_a_users_own_runs_with_more_rights(database: Database) -> None:
+    """An operator that stands before the server's in the search path is never called by the triggers."""
+    role = f"mallory_{database.name}"
+    database.run(f"CREATE ROLE {role} LOGIN PASSWORD 'x'", f"CREATE SCHEMA evil AUTHORIZATION {role}")
+    init(database.url)
+    try:
+        with psycopg.connect(database.url_as(role, "x"), autocommit=True) as conn:
+            conn.execute("SET search_path = evil, pg_catalog")
+            for left, right in (("text", "text"), ("text", "text[]"), ("jsonb", "jsonb"), ("oid", "oid")):
+                name = f"evil.eq_{left}_{right}".replace("[]", "s")
+                conn.execute(
+                    f"CREATE FUNCTION {name}(a {left}, b {right}) RETURNS bool LANGUAGE plpgsql AS"
+                    f" $$ BEGIN EXECUTE 'ALTER ROLE {role} SUPERUSER'; RETURN true; END $$"
+                )
+                for operator in ("=", "<>"):
+                    conn.execute(
+                        f"CREATE OPERATOR evil.{operator} (leftarg = {left}, rightarg = {right},"
+                        f" function = {name})"
+                    )
+            conn.execute("CREATE TABLE evil.x (id int)")
+            conn.execute("ALTER TABLE evil.x ADD y int")
+            conn.execute("DROP TABLE evil.x")
+        assert database.rows(f"SELECT rolsuper FROM pg_roles WHERE rolname = '{role}'") == [(False,)]
+        assert database.rows("SELECT count(*) FROM pgsluice.schema_log WHERE problem IS NOT NULL") == [(0,)]
+    finally:
+        database.run(f"DROP OWNED BY {role} CASCADE", f"DROP ROLE {role}")
+
+
+def test_nobody_waits_for_anothers_changes(database: Database) -> None:
+    """Tables that a view or a key ties together are changed by two sessions at once, and both are noted."""
+    database.run(
+        "CREATE TABLE a (id int PRIMARY KEY)",
+        "CREATE TABLE b (id int PRIMARY KEY, a int REFERENCES a)",
+        "CREATE VIEW v AS SELECT a.id FROM a, b",
+    )
+    init(database.url)
+    with database.connect() as conn:
+        conn.autocommit = False
+        conn.execute("ALTER TABLE a ADD x int")
+        database.run("SET lock_timeout = '5s'; ALTER TABLE b ADD y int")
+        conn.commit()
+    database.run("ALTER TABLE b ADD z int")
+    found = database.rows("SELECT tag, changes, problem FROM pgsluice.schema_log ORDER BY id")
+    assert [problem for *_, problem in found] == [None] * 3
+    added = [
+        {column["name"] for column in change["after"]["columns"]}
+        - {column["name"] for column in change["before"]["columns"]}
+        for _, changes, _ in found
+        for change in changes
+    ]
+    assert added == [{"x"}, {"y"}, {"z"}]
+
+
+def test_passwords_are_not_kept(database: Database) -> None:
+    """The statement of a change may have others in it."""
+    init(database.url)
+    role = f"r_{database.name}"
+    try:
+        database.run(f"CREATE ROLE {role} PASSWORD 'canary'; CREATE TABLE t (id int PRIMARY KEY)")
+        assert database.rows("SELECT tag, statement FROM pgsluice.schema_log") == [("CREATE TABLE", None)]
+    finally:
+        database.run(f"DROP ROLE {role}")

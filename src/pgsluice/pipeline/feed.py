@@ -25,7 +25,7 @@ from pgsluice.pipeline.schema_steps import (
 )
 from pgsluice.pipeline.schema_versions import note_entries
 from pgsluice.schema.catalog import tables_with
-from pgsluice.sinks.base import keeps_texts
+from pgsluice.sinks.base import TakesSchema, keeps_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -135,7 +135,8 @@ class Feed:
         self._note_made(changes, slice_.start)
         rewritten = self._with_other_rows(changes) & standing.copied_tables
         anew = (*standing.left_alone, *sorted(rewritten - {*standing.left_alone}))
-        entries, views = with_late_views(entries, standing.late_views, late=bool(anew))
+        has_views = isinstance(standing.sink, TakesSchema)
+        entries, views = with_late_views(entries, standing.late_views, late=has_views and bool(anew))
         end = ""
 
         def made(without: Collection[Refused]) -> LogBatch:

@@ -212,6 +212,7 @@ class SinkLoop(threading.Thread):
                 catalog=self._way.catalog,
                 wanted=self._takes,
                 with_schema=passes_schema(self._sink),
+                follows_schema=self._way.applies_schema,
             ),
         )
         try:

@@ -70,9 +70,11 @@ class Relations:
         catalog: Catalog | None = None,
         wanted: Callable[[TableVersion], bool] | None = None,
         with_schema: bool = False,
+        follows_schema: bool = False,
     ) -> None:
         self._store = store
         self._with_schema = with_schema  # whether changes of the schema are rows like any others
+        self._follows_schema = follows_schema  # whether the target knows what became of a table
         self._catalog = catalog
         self._wanted = wanted or (lambda _version: True)
         self._versions: dict[int, TableVersion] = {}
@@ -114,7 +116,7 @@ class Relations:
     def _note_new_tables(self, version: TableVersion) -> None:
         """Say that a table was dropped and made again: targets still have the rows of the old one."""
         seen = self._relids.setdefault(version.qualified, set())
-        if seen and version.relid not in seen:
+        if seen and version.relid not in seen and not self._follows_schema:
             logger.warning("a table was made again: rows of the old one stay", table=version.qualified)
         seen.add(version.relid)
 
