@@ -50,9 +50,12 @@ In a program, catch the class: every one is a subclass of `pgsluice.errors.Sluic
 Errors marked *retried* may pass without anybody doing anything: a running pipeline tries again, with
 growing pauses, before it gives up. All others stop it at once.
 
-Three codes belong to no class: `SLUICE-USAGE` (an option or argument that can't be understood, exit code 2),
-`SLUICE-BUG` (something nobody expected, exit code 70; please report it), and in the problems of `status`
-`SLUICE-LOG-FULL` (the change log has reached `log.max_bytes`, so nothing is read from the source).
+Some codes belong to no class: `SLUICE-USAGE` (an option or argument that can't be understood, exit code 2)
+and `SLUICE-BUG` (something nobody expected, exit code 70; please report it); in the problems of `status`
+`SLUICE-LOG-FULL` (the change log has reached `log.max_bytes`, so nothing is read from the source), `SLUICE-
+SLOT-AT-RISK` (the server may soon throw away WAL that the slot needs), `SLUICE-SLOT-IDLE` (nobody reads the
+slot) and `SLUICE-DEAD-LETTERS` (rows are put aside); and in dead letters `SLUICE-WAITS` (an earlier change
+of the same row was put aside).
 """
 
 

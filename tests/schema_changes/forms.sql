@@ -987,6 +987,32 @@ CREATE MATERIALIZED VIEW {s}.m AS SELECT id FROM {s}.t
 -- query
 REFRESH MATERIALIZED VIEW {s}.m WITH NO DATA
 
+--- default partition split
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a text) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.rest PARTITION OF {s}.t DEFAULT
+-- before
+INSERT INTO {s}.t SELECT g, 'a' || g FROM generate_series(1, 20) g
+-- query
+BEGIN; ALTER TABLE {s}.t DETACH PARTITION {s}.rest; CREATE TABLE {s}.p PARTITION OF {s}.t FOR VALUES FROM (1) TO (10);
+INSERT INTO {s}.t SELECT * FROM {s}.rest WHERE id < 10; DELETE FROM {s}.rest WHERE id < 10;
+ALTER TABLE {s}.t ATTACH PARTITION {s}.rest DEFAULT; COMMIT
+-- query
+INSERT INTO {s}.t VALUES (21, 'later'), (0, 'too')
+
+--- renamed type of an array with a view on it
+-- before
+CREATE TYPE {s}.e AS ENUM ('a', 'b')
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, m {s}.e[])
+-- before
+CREATE VIEW {s}.v AS SELECT m FROM {s}.t
+-- query
+ALTER TYPE {s}.e RENAME TO f
+-- query
+ALTER TABLE {s}.t ADD x int
+
 --- schemas renamed between rows
 -- before
 CREATE SCHEMA {s}_2

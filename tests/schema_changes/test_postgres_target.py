@@ -91,6 +91,14 @@ def rows(database: Database, schema: str) -> dict[str, list[str]]:
     return found
 
 
+def require_equal(pair: Pair, schema: str = "s") -> int:
+    """Catalog and rows of both are the same; gives how many rows were compared."""
+    assert dump(pair.target, schema) == dump(pair.source, schema)
+    held = rows(pair.source, schema)
+    assert rows(pair.target, schema) == held
+    return sum(map(len, held.values()))
+
+
 def test_compared_live(changed: Pair, tmp_path: Path) -> None:
     """After all forms, the triggers know what the catalog has, and the target has the same."""
     config = tmp_path / "config.yaml"

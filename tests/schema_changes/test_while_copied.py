@@ -10,7 +10,7 @@ import pytest
 from pgsluice import DuckDBSink, Pipeline, PostgresSink, PostgresSource
 from pgsluice.errors import TargetError
 from pgsluice.pipeline.resync import ask_for_copy
-from tests.schema_changes.test_postgres_target import Pair, dump, rows, run
+from tests.schema_changes.test_postgres_target import Pair, dump, require_equal, rows, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,8 +98,7 @@ def test_copied_anew(
     run(sink)
     if kind == "postgres":
         pair = Pair(database, target_database)
-        assert dump(pair.target, "s") == dump(pair.source, "s")
-        assert rows(pair.target, "s") == rows(pair.source, "s")
+        require_equal(pair)
         assert target_database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'anew%'") == []
         return
     with duckdb.connect(str(file)) as target:
@@ -199,8 +198,7 @@ def test_rewritten_and_gone_before_it_was_copied(
         "INSERT INTO s.other SELECT generate_series(11, 20)",
     )
     run(pair, tmp_path)
-    assert dump(target_database, "s") == dump(database, "s")
-    assert rows(target_database, "s") == rows(database, "s")
+    require_equal(pair)
     assert len(rows(target_database, "s")["s.other"]) == 20
 
 
@@ -217,8 +215,7 @@ def test_types_renamed_since_it_was_rewritten(
         "ALTER SCHEMA s RENAME TO s_2",
     )
     run(pair, tmp_path)
-    assert dump(target_database, "s") == dump(database, "s")
-    assert rows(target_database, "s") == rows(database, "s")
+    require_equal(pair)
 
 
 def test_views_that_are_filled_meanwhile(
@@ -269,5 +266,4 @@ def test_a_generated_column_gets_the_name_of_another(
         "INSERT INTO s.t VALUES (6, 6)",
     )
     run(pair, tmp_path)
-    assert dump(target_database, "s") == dump(database, "s")
-    assert rows(target_database, "s") == rows(database, "s")
+    require_equal(pair)

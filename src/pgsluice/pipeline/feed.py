@@ -21,6 +21,7 @@ from pgsluice.pipeline.schema_steps import (
     refused_change,
     require_unchanged,
     steps_of,
+    with_copied_anew,
     without_changes,
 )
 from pgsluice.pipeline.schema_versions import note_entries
@@ -134,6 +135,7 @@ class Feed:
         changes = [change for entry in entries.values() for change in entry.changes]
         self._note_made(changes, slice_.start)
         rewritten = self._with_other_rows(changes) & standing.copied_tables
+        entries = with_copied_anew(entries, rewritten)
         anew = (*standing.left_alone, *sorted(rewritten - {*standing.left_alone}))
         has_views = isinstance(standing.sink, TakesSchema)
         entries, views = with_late_views(entries, standing.late_views, late=has_views and bool(anew))

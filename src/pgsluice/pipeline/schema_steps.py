@@ -10,8 +10,10 @@ from pgsluice.errors import SchemaNotReadError, TableChangedError
 from pgsluice.schema.catalog import describe_types
 from pgsluice.schema.described_names import DescribedNames
 from pgsluice.schema.entry import version_of
+from pgsluice.schema.match import TablePattern
 from pgsluice.schema.pgtypes import is_built_in
 from pgsluice.source.schema_entries import read_entry
+from pgsluice.source.snapshot.tables import owned_sequences
 from pgsluice.state.dead_letter import DDL, Refused
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from pgsluice.errors import ChangeRefusedError
     from pgsluice.pipeline.batch import LogStep
     from pgsluice.schema.entry import ObjectChange, SchemaEntry
-    from pgsluice.schema.renames import Renames
+    from pgsluice.schema.renames import Renames, TableName
     from pgsluice.schema.table import PgType
     from pgsluice.source.relations import Catalog
 
@@ -73,7 +75,7 @@ def require_unchanged(ranges: Sequence[LogRange], copies: Copies) -> None:
 
 def for_target(entry: SchemaEntry, renames: Renames, catalog: Catalog | None) -> SchemaEntry:
     """The entry with the names of the target, and with its tables as rows have them."""
-    types, names = _types(entry, catalog), DescribedNames(renames, {})
+    types, names = _types(entry, catalog), DescribedNames(renames, _owned(entry, renames, catalog))
 
     def changed(change: ObjectChange) -> ObjectChange:
         old, new = (
@@ -93,6 +95,22 @@ def for_target(entry: SchemaEntry, renames: Renames, catalog: Catalog | None) ->
         )
 
     return replace(entry, changes=tuple(map(changed, entry.changes)))
+
+
+def _owned(entry: SchemaEntry, renames: Renames, catalog: Catalog | None) -> dict[TableName, TableName]:
+    """The tables that sequences belong to, where names differ: as they are now, and as the entry says."""
+    if not renames.tables:
+        return {}
+    owned = {}
+    if catalog is not None:
+        with catalog() as conn:
+            owned = owned_sequences(conn)
+    for change in entry.changes:
+        of = change.after or {}
+        if of.get("kind") == "sequence" and "owned_by" in of:
+            table = TablePattern.parse(of["owned_by"].rpartition(".")[0])
+            owned[of["schema"], of["name"]] = table.schema or "", table.table or ""
+    return owned
 
 
 def _types(entry: SchemaEntry, catalog: Catalog | None) -> Mapping[int, PgType]:
@@ -122,6 +140,18 @@ def refused_change(error: ChangeRefusedError, entries: Mapping[LogRange, SchemaE
                 name = f"{of['schema']}.{of['name']}"
                 return Refused(name, position, DDL, change.oid, (), (), error.code, error.message)
     raise error
+
+
+def with_copied_anew(
+    entries: Mapping[LogRange, SchemaEntry], relids: Collection[int]
+) -> dict[LogRange, SchemaEntry]:
+    """The entries, which say of tables that their rows come anew."""
+    return {
+        range_: replace(
+            entry, changes=tuple(replace(each, anew=each.oid in relids) for each in entry.changes)
+        )
+        for range_, entry in entries.items()
+    }
 
 
 def without_changes(

@@ -37,6 +37,7 @@ class ObjectChange:
     identity: str | None = None  # of what was dropped: its name as SQL
     rewritten: bool = False  # all rows of the table are new ones, which the stream does not have
     refreshed: bool = False  # a materialized view was filled
+    anew: bool = False  # the table is copied anew: what rows the target has of it is no matter
     old: TableVersion | None = None  # of a table: as rows had it before, under its name in the target
     new: TableVersion | None = None  # and as they have it from now on
 

@@ -80,6 +80,9 @@ SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                JOIN pg_class c ON c.oid = r.conrelid
               WHERE r.conrelid = a.attrelid AND r.contype = 'n' AND r.conkey = ARRAY[a.attnum]
                 AND r.conname <> format('%s_%s_not_null', c.relname, a.attname)),
+           'not_null_not_valid', (SELECT r.conname FROM pg_constraint r
+              WHERE r.conrelid = a.attrelid AND r.contype = 'n' AND r.conkey = ARRAY[a.attnum]
+                AND NOT r.convalidated AND r.conislocal),
            'default', CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END,
            'generated', CASE WHEN a.attgenerated <> '' THEN jsonb_build_object(
                'as', pg_get_expr(d.adbin, d.adrelid), 'stored', a.attgenerated = 's') END,

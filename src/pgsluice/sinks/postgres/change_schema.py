@@ -144,7 +144,9 @@ class SchemaChanges:
         found = [
             address(change.before)
             for change in entry.changes
-            if change.oid in self._rewritten and change.before and change.before["kind"] == "table"
+            if (change.anew or change.oid in self._rewritten)
+            and change.before
+            and change.before["kind"] == "table"
         ]
         return [table for table in found if self._has(table)]
 

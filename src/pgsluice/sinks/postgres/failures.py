@@ -96,7 +96,7 @@ def _misfit(error: psycopg.Error, version: TableVersion) -> TargetSchemaError:
     rule = f" ({error.diag.constraint_name})" if error.diag.constraint_name else ""
     return TargetSchemaError(
         f"the target refuses a value of {what}{rule}: {_words(error)}",
-        remedy="Make the target's table as the source's is, then start again",
+        remedy="Make the target's table as the source's is; then start again, or replay the letter",
         table=version.qualified,
         column=column,
     )

@@ -285,6 +285,7 @@ class PostgresSink:
         with self._transaction() as conn:
             if self.schema_changes == "apply":  # the table's own columns may still be those of before
                 drop_beside(conn, beside)
+                self._tables.forget()
                 self._tables.ready(beside)
             else:
                 make_beside(conn, self._tables.ready(table), beside)

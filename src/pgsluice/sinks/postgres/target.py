@@ -293,8 +293,8 @@ def _check_missing(version: TableVersion, existing: Mapping[str, _Found]) -> Non
         raise TargetSchemaError(
             f"the source's table {version.qualified} has columns that the target's does not have: "
             f"{', '.join(new)}",
-            remedy="Add them in the target as in the source, then start again; or let it follow the source "
-            "(schema_changes: apply)",
+            remedy="Add them in the target as in the source, then start again; or copy the table anew "
+            "(pgsluice resync)",
             table=version.qualified,
             columns=new,
         )

@@ -65,6 +65,11 @@ def _typed(of: Definition) -> str:
     return str(of["type"]) + (f" COLLATE {of['collation']}" if "collation" in of else "")
 
 
+def _type(of: Definition) -> tuple[Any, ...]:
+    """What tells types apart: they may only be called otherwise."""
+    return of["type_id"], of["modifier"], of.get("collation")
+
+
 def _made(of: Definition) -> str:
     """How the server itself makes the values of a column."""
     if "generated" in of:
@@ -166,7 +171,7 @@ def _added(only: str, of: Definition) -> Iterator[str]:
 def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bool) -> Iterator[str]:
     only, name = f"ALTER TABLE {address(table)}", quoted(now["name"])
     column = f"{only} ALTER COLUMN {name}"
-    other_type = _typed(was) != _typed(now)
+    other_type = _type(was) != _type(now)
     if other_type and not now.get("inherited"):
         if "default" in was:
             yield f"{column} DROP DEFAULT"  # it may be no value of the new type
@@ -180,7 +185,9 @@ def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bo
         yield f"ALTER TABLE ONLY {address(table)} ALTER COLUMN {name} " + (
             f"SET DEFAULT {now['default']}" if "default" in now else "DROP DEFAULT"
         )
-    if "own_not_null" in now and "own_not_null" not in was:
+    if was.get("not_null_not_valid") != now.get("not_null_not_valid"):
+        yield from _unchecked(only, was, now)
+    elif "own_not_null" in now and "own_not_null" not in was:
         yield f"{column} SET NOT NULL"
     elif _is_other_rule(was.get("not_null"), now.get("not_null")):
         yield f"{column} {'SET' if now.get('not_null') else 'DROP'} NOT NULL"
@@ -188,6 +195,17 @@ def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bo
     if "sequence" in was and "sequence" in now:  # it has moved with its table
         was_there = {**was["sequence"], "schema": now["sequence"]["schema"]}
         yield from sequence_statements(was_there, now["sequence"])
+
+
+def _unchecked(only: str, was: Definition, now: Definition) -> Iterator[str]:
+    """A column that may not be null from now on, whatever older rows have; or these were looked at since."""
+    rule = now.get("not_null_not_valid")
+    if rule is not None:
+        yield f"{only} ADD CONSTRAINT {quoted(rule)} NOT NULL {quoted(now['name'])} NOT VALID"
+    elif now.get("not_null"):
+        yield f"{only} VALIDATE CONSTRAINT {quoted(was['not_null_not_valid'])}"
+    else:
+        yield f"{only} DROP CONSTRAINT {quoted(was['not_null_not_valid'])}"
 
 
 def _identified(column: str, was: Definition, now: Definition) -> Iterator[str]:
