@@ -182,7 +182,7 @@ class Tables(ReadyTables[TargetTable]):
         existing = self._columns(oid)
         if self._follows and self._follow(version, name, existing):
             existing = self._columns(oid)
-        _check_missing(version, existing)
+        _check_missing(version, existing, follows=self._follows)
         _check_dropped(version, existing)
         columns = tuple(
             TargetColumn(
@@ -287,14 +287,14 @@ def _hidden(version: TableVersion) -> TargetError:
     )
 
 
-def _check_missing(version: TableVersion, existing: Mapping[str, _Found]) -> None:
+def _check_missing(version: TableVersion, existing: Mapping[str, _Found], *, follows: bool) -> None:
+    other = "copy the table anew: pgsluice resync" if follows else "let it follow: schema_changes: apply"
     new = [column.name for column in version.columns if column.name not in existing]
     if new:
         raise TargetSchemaError(
             f"the source's table {version.qualified} has columns that the target's does not have: "
             f"{', '.join(new)}",
-            remedy="Add them in the target as in the source, then start again; or copy the table anew "
-            "(pgsluice resync)",
+            remedy=f"Add them in the target as in the source, then start again; or {other}",
             table=version.qualified,
             columns=new,
         )
