@@ -20,7 +20,7 @@ import numpy as np
 
 from pgsluice.changelog import index
 from pgsluice.changelog.position import Lsn
-from pgsluice.changelog.scan import DESCRIPTIONS, HEADER
+from pgsluice.changelog.scan import DESCRIPTIONS, FRAME_HEAD, HEADER
 from pgsluice.changelog.segment import LogMeta, Segment, segments, sync_directory, write_meta
 from pgsluice.errors import LogFormatError
 from pgsluice.observability.failpoints import failpoint
@@ -34,7 +34,6 @@ SEGMENT_BYTES: Final = (
     64 << 20
 )  # large enough that opening files costs nothing, small enough to let go of soon
 
-_FRAME: Final = struct.Struct("<IQc")  # a frame's head, and the kind of its message
 _LSN_AT: Final = 4
 _LSN: Final = struct.Struct("<Q")
 
@@ -280,7 +279,7 @@ class LogWriter:
     def _place(self, frames: memoryview, at: int) -> None:
         """Note in frames that are carried on before which change they were sent: they have no other place."""
         while self._unplaced and at < len(frames):
-            length, lsn, kind = _FRAME.unpack_from(frames, at)
+            length, lsn, kind = FRAME_HEAD.unpack_from(frames, at)
             if kind not in DESCRIPTIONS:
                 for key in self._unplaced:
                     frame = self._carried[key]

@@ -8,6 +8,7 @@ per row is done in Python. What is inside a row is none of its business: see ``s
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 HEADER: Final = 12  # a frame's u32 length and u64 LSN, little-endian
+FRAME_HEAD: Final = struct.Struct("<IQc")  # the same with the first byte of the message, which is its kind
 DESCRIPTIONS: Final = (b"R", b"Y")  # Relation and Type: sent before the first change that needs them
 MARK_BYTES: Final = 1 << 20  # a place to start decoding about every MiB
 MAX_RECORDS: Final = 8192  # found in one pass; the pass stops when they are used up

@@ -304,7 +304,6 @@ class TablesAnew:
             logger.warning(
                 "the copy of a table is gone from the target, beginning again", table=swap.table.qualified
             )
-            sink.make_beside(swap.table, swap.beside)
         if gone:
             self._copy, self._copying, self.until = None, (), None
         return not gone

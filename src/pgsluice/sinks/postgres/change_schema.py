@@ -14,6 +14,7 @@ from pgsluice.errors import ChangeRefusedError
 from pgsluice.schema.match import OWN_SCHEMA
 from pgsluice.sinks.postgres.alter import drops, last_statements_for, statements_for
 from pgsluice.sinks.postgres.alter.words import address
+from pgsluice.sinks.postgres.schema import DUPLICATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,11 +27,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _THERE_OR_GONE: Final = (
-    pg.DuplicateColumn,
-    pg.DuplicateFunction,
-    pg.DuplicateObject,
-    pg.DuplicateSchema,
-    pg.DuplicateTable,
+    *DUPLICATES,
     pg.InvalidSchemaName,
     pg.UndefinedColumn,
     pg.UndefinedFunction,

@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-_THERE_ALREADY: Final = (
+DUPLICATES: Final = (
     pg.DuplicateColumn,
     pg.DuplicateFunction,
     pg.DuplicateObject,
     pg.DuplicateSchema,
     pg.DuplicateTable,
-    pg.InvalidTableDefinition,  # a second primary key
 )
+"""What the server says of something that is there already."""
+_THERE_ALREADY: Final = (*DUPLICATES, pg.InvalidTableDefinition)  # a second primary key
 
 
 _ACTION: Final = re.compile(r"\bON (DELETE|UPDATE) (CASCADE|SET NULL|SET DEFAULT|RESTRICT)\b")

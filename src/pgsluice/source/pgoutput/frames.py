@@ -5,13 +5,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from pgsluice.changelog.scan import DESCRIPTIONS, HEADER
+from pgsluice.changelog.scan import DESCRIPTIONS, FRAME_HEAD, HEADER
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
 _LENGTH: Final = struct.Struct("<I")
-_FRAME: Final = struct.Struct("<IQc")
 _LATEST: Final = 1 << 63
 
 
@@ -23,10 +22,10 @@ def read_lsn(file: BinaryIO, offset: int) -> int:
     """
     while True:
         file.seek(offset)
-        head = file.read(_FRAME.size)
-        if len(head) < _FRAME.size:  # that change is still coming in
+        head = file.read(FRAME_HEAD.size)
+        if len(head) < FRAME_HEAD.size:  # that change is still coming in
             return _LATEST
-        length, lsn, kind = _FRAME.unpack(head)
+        length, lsn, kind = FRAME_HEAD.unpack(head)
         if lsn or kind not in DESCRIPTIONS:
             return int(lsn)
         offset += HEADER + length
