@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from bench.harness import Figure, Options
 
-GROUPS: Final = ("capture", "postgres", "schema")
+GROUPS: Final = ("capture", "postgres", "schema", "modifiers")
 
 
 class Group(Protocol):

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bench.capture import versions
-from bench.harness import measure_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +29,6 @@ def figure_names() -> tuple[str, ...]:
 
 def measure(options: Options) -> Iterator[Figure]:
     """The figures of all files, over one pair of clusters."""
-    from bench.postgres.clusters import clusters
-    from pgsluice.observability.logs import configure
+    from bench.postgres.clusters import measure_on_clusters
 
-    configure(level="error", format="console", color=False)
-    with clusters(options) as pair:
-        yield from measure_files(__name__, _FILES, pair, options)
+    return measure_on_clusters(__name__, _FILES, options)

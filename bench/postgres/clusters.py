@@ -18,14 +18,15 @@ from psycopg import sql
 
 from bench.capture.checksum import source_checksum
 from bench.capture.scene import SETTINGS, Scene, scene
-from bench.harness import Usage
+from bench.harness import Usage, measure_files
 from pgsluice.embedded import EmbeddedPostgres
+from pgsluice.observability.logs import configure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bench.capture.checksum import Checksum
-    from bench.harness import Options
+    from bench.harness import Figure, Options
 
 EMPTY: Final = "template1"
 _MILLION: Final = 1_000_000
@@ -130,6 +131,13 @@ def clusters(options: Options) -> Iterator[Clusters]:
         EmbeddedPostgres(source.directory / "target", SETTINGS) as target,
     ):
         yield Clusters(source, target)
+
+
+def measure_on_clusters(group: str, files: Sequence[str], options: Options) -> Iterator[Figure]:
+    """The figures of a group's files, over one pair of clusters."""
+    configure(level="error", format="console", color=False)
+    with clusters(options) as pair:
+        yield from measure_files(group, files, pair, options)
 
 
 def per_million(usage: Usage, rows: int) -> Usage:

@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from bench.capture.route import Listening
     from bench.capture.scene import DataSet
     from bench.postgres.clusters import Clusters
+    from pgsluice.modifiers.chain import Chain
 
 
 @contextmanager
 def pipeline(
-    pair: Clusters, data: DataSet, slot: str, database: str, directory: Path
+    pair: Clusters, data: DataSet, slot: str, database: str, directory: Path, chain: Chain | None = None
 ) -> Iterator[tuple[Listening, Watch]]:
     """A listener and a loop at work; its own error is a better reason than rows that don't come."""
     log = directory / "log"
     with listening(data, slot, log) as started:
         roles = {"listener": started.pid, "driver": os.getpid(), "spark": spark_process(), **pair.servers()}
         with Watch(roles, alone=("driver",)) as watch:
-            loop = make_loop(pair.source, sink(pair, database), log)
+            loop = make_loop(pair.source, sink(pair, database), log, chain=chain)
             loop.open()
             loop.start()
             try:

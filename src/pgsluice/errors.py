@@ -39,6 +39,7 @@ what to do. ``docs/errors.md`` is generated from this module.
     │   ├── SchemaBusyError             (transient)
     │   ├── SnapshotEndedError
     │   └── DecodeError
+    ├── TransformError              2
     ├── TargetError                 4
     │   ├── TargetUnavailableError      (transient)
     │   ├── TargetSchemaError
@@ -111,6 +112,7 @@ __all__ = [
     "TargetUnavailableError",
     "TimelineDivergedError",
     "TooManyLettersError",
+    "TransformError",
     "UnsafePublicationError",
     "UnsupportedServerError",
     "UntypedValueError",
@@ -386,6 +388,13 @@ class DecodeError(SourceError):
     """The replication stream holds bytes that are not a message of protocol 1."""
 
     code = "SLUICE-DECODE"
+
+
+class TransformError(SluiceError):
+    """A rule can't be applied to a value or a table; nothing of it has left."""
+
+    code = "SLUICE-TRANSFORM"
+    exit_code = 2
 
 
 class TargetError(SluiceError):

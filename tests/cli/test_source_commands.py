@@ -131,6 +131,7 @@ def test_check_looks_at_the_targets(
         assert main(["check", "-c", str(config)]) == code
         said = capsys.readouterr().out
         assert ("error    target: target postgres:" in said) == bool(code)
+        assert ("info     target: target postgres: it can be reached" in said) == (not code)
 
 
 def test_config_shows_names_of_the_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.reader import LogReader
 from pgsluice.changelog.scan import HEADER, Scanner
 from pgsluice.changelog.segment import LogMeta
-from pgsluice.modifiers.chain import Chain
+from pgsluice.modifiers.chain import Modification
 from pgsluice.pipeline.batch import LogBatch, LogStep
 from pgsluice.source.pgoutput import messages as m
 from pgsluice.source.pgoutput.decode import RelationAt
@@ -73,7 +73,7 @@ def executors(
     directory = Path(tempfile.mkdtemp(prefix="pgsluice-way-"))
     write_log(directory, rows, tables)
     parts = decodable_ranges(directory, tables)
-    step = LogStep(parts, tables, Chain(), SparkSession.builder.getOrCreate, directory, small=False)
+    step = LogStep(parts, tables, Modification(), SparkSession.builder.getOrCreate, directory, small=False)
     return LogBatch(start, end, [step])
 
 

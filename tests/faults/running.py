@@ -67,6 +67,7 @@ class Runner:
             f"{targets or f'target: {{{self.target_section()}}}'}\n{settings}"
         )
         self.process: subprocess.Popen[bytes] | None = None
+        self._said_before = 0  # bytes of lines, by earlier runs
 
     def target_section(self) -> str:
         """The target, as YAML."""
@@ -94,6 +95,7 @@ class Runner:
 
     def start(self, env: Mapping[str, str] | None = None) -> None:
         """Start a run; returns at once."""
+        self._said_before = self.lines.stat().st_size if self.lines.exists() else 0
         with self.lines.open("ab") as lines:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "pgsluice.cli.main", "run", "-c", str(self.config)],
@@ -108,6 +110,18 @@ class Runner:
         deadline = time.monotonic() + timeout
         while self._position() == before:
             assert time.monotonic() < deadline, f"no progress in {timeout} s:\n{self.tail()}"
+            assert self.process is None or self.process.poll() is None, f"the run ended:\n{self.tail()}"
+            time.sleep(0.02)
+
+    def said(self) -> str:
+        """What the run that was started last has printed."""
+        return self.lines.read_bytes()[self._said_before :].decode(errors="replace")
+
+    def wait_for_line(self, text: str, timeout: float = 60.0) -> None:
+        """Until the run that was started last has said something."""
+        deadline = time.monotonic() + timeout
+        while text not in self.said():
+            assert time.monotonic() < deadline, f"no {text!r} in {timeout} s:\n{self.tail()}"
             assert self.process is None or self.process.poll() is None, f"the run ended:\n{self.tail()}"
             time.sleep(0.02)
 

@@ -44,7 +44,8 @@ def make_step(
     write_log(scratch, step.rows, step.tables)
     parts = decodable_ranges(scratch, step.tables)
     assert len(parts) == TRANSACTIONS
-    return LogStep(parts, step.tables, chain or Chain(), lambda: spark, scratch, small=small)
+    modification = (chain or Chain()).of(step.tables)
+    return LogStep(parts, step.tables, modification, lambda: spark, scratch, small=small)
 
 
 @pytest.mark.parametrize("way", ["small", "tasks", "chain"])

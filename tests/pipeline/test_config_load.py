@@ -199,7 +199,10 @@ def test_every_problem_at_once(write) -> None:
         ("postgres: {url: x}", "postgres: unknown key, did you mean source.postgres or target.postgres?"),
         ("url: x", "url: unknown key, did you mean source.postgres.url or target.postgres.url?"),
         ("log: {zzz: 1}", "log.zzz: unknown key, known here: path, max_bytes, retention, confirm"),
-        ("modifiers: {transformations: {}}", "modifiers.transformations: unknown key, known here: filter"),
+        (
+            "modifiers: {transformation: {}}",
+            "modifiers.transformation: unknown key, did you mean modifiers.transformations?",
+        ),
         ("log: 5", "log: should be a section with keys"),
         ("targets: {a: {stdout: }}", "targets: should be a list"),
     ],

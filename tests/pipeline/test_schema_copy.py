@@ -196,6 +196,21 @@ def test_tables_without_keys_and_texts_like_a_dump(
     assert schema_of(target_database) == schema_of(database)
 
 
+def test_odd_names_of_rules(database: Database, target_database: Database, tmp_path: Path) -> None:
+    """From 18 on NOT NULL has a name, which pg_dump 18 writes without quotes for a column of a parent."""
+    odd = 'it\'s "x"; --'
+    database.run(
+        "CREATE TABLE parent (id int PRIMARY KEY)",
+        f'CREATE TABLE "{odd.replace(chr(34), chr(34) * 2)}" (v text, PRIMARY KEY (id)) INHERITS (parent)',
+        f'ALTER TABLE "{odd.replace(chr(34), chr(34) * 2)}" RENAME TO heir',
+        "INSERT INTO heir VALUES (1, 'a')",
+    )
+    copy(database, target_database, tmp_path)
+    assert source_rows(target_database, "heir") == source_rows(database, "heir")
+    names = "SELECT conname FROM pg_constraint WHERE conrelid = 'heir'::regclass ORDER BY 1"
+    assert target_database.rows(names) == database.rows(names) == [(f"{odd}_id_not_null",), (f"{odd}_pkey",)]
+
+
 def test_triggers_that_always_fire(database: Database, target_database: Database, tmp_path: Path) -> None:
     """What a trigger did on the source is in the stream: on the target it does not do it again."""
     database.run(

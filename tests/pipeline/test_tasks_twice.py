@@ -39,7 +39,7 @@ def test_both_attempts_left_a_file_and_one_counts(spark: SparkSession, tmp_path:
     assert len(parts) == 4
     spark.sparkContext.environment[VARIABLE] = f"task.after_write@{mark}"
     try:
-        paths = stage(spark, parts, chain, step.tables, staged)
+        paths = stage(spark, parts, chain.of(step.tables), staged)
     finally:
         del spark.sparkContext.environment[VARIABLE]
     assert mark.exists(), "no worker was killed"

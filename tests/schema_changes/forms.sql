@@ -1096,3 +1096,328 @@ CREATE TABLE {s}.t (id int PRIMARY KEY, e {s}.e)
 ALTER TYPE {s}.e ADD VALUE 'b'
 -- query
 INSERT INTO {s}.t VALUES (1, 'b')
+
+--- index of a parent alone
+-- before
+CREATE TABLE {s}.p (id int PRIMARY KEY, a int, b text) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p1 PARTITION OF {s}.p FOR VALUES FROM (0) TO (10)
+-- before
+CREATE TABLE {s}.p2 PARTITION OF {s}.p FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p21 PARTITION OF {s}.p2 FOR VALUES FROM (10) TO (20)
+-- query
+CREATE INDEX whole ON ONLY {s}.p (a)
+-- query
+CREATE INDEX CONCURRENTLY "First one" ON {s}.p1 (a)
+-- query
+ALTER INDEX {s}.whole ATTACH PARTITION {s}."First one"
+-- query
+CREATE INDEX second ON ONLY {s}.p2 (a); CREATE INDEX second_1 ON {s}.p21 (a);
+ALTER INDEX {s}.second ATTACH PARTITION {s}.second_1; ALTER INDEX {s}.whole ATTACH PARTITION {s}.second
+-- query
+CREATE INDEX half ON ONLY {s}.p (b); CREATE INDEX half_1 ON {s}.p1 (b); ALTER INDEX {s}.half ATTACH PARTITION {s}.half_1
+-- query
+CREATE INDEX lonely ON ONLY {s}.p (b, a)
+-- query
+CREATE UNIQUE INDEX single ON {s}.p (id, a)
+-- query
+CREATE INDEX gone ON ONLY {s}.p (a, b); CREATE INDEX gone_1 ON {s}.p1 (a, b); ALTER INDEX {s}.gone ATTACH PARTITION {s}.gone_1
+-- query
+DROP INDEX {s}.gone
+-- query
+INSERT INTO {s}.p SELECT g, g, 'row' FROM generate_series(0, 19) g
+
+--- key of a parent alone
+-- before
+CREATE TABLE {s}.p (id int NOT NULL, a int NOT NULL) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p1 PARTITION OF {s}.p FOR VALUES FROM (0) TO (10)
+-- before
+CREATE UNIQUE INDEX own ON {s}.p1 (id, a)
+-- query
+ALTER TABLE ONLY {s}.p ADD CONSTRAINT key UNIQUE (id, a)
+-- query
+ALTER TABLE {s}.p1 ADD CONSTRAINT own_key UNIQUE USING INDEX own
+-- query
+ALTER INDEX {s}.key ATTACH PARTITION {s}.own_key
+-- query
+INSERT INTO {s}.p VALUES (1, 1)
+
+--- tables of a type
+-- before
+CREATE TYPE {s}.pair AS (id int, a text)
+-- before
+CREATE TABLE {s}.free (id int PRIMARY KEY, a text)
+-- query
+CREATE TABLE {s}.t OF {s}.pair (PRIMARY KEY (id), a WITH OPTIONS DEFAULT 'x' NOT NULL)
+-- query
+INSERT INTO {s}.t VALUES (1, 'one')
+-- query
+ALTER TABLE {s}.free OF {s}.pair
+-- query
+ALTER TYPE {s}.pair ADD ATTRIBUTE b int CASCADE
+-- query
+ALTER TYPE {s}.pair RENAME ATTRIBUTE a TO aa CASCADE
+-- query
+INSERT INTO {s}.t VALUES (2, 'two', 2)
+-- query
+ALTER TYPE {s}.pair ALTER ATTRIBUTE b TYPE bigint CASCADE
+-- query
+ALTER TYPE {s}.pair RENAME TO couple
+-- query
+ALTER TABLE {s}.free NOT OF
+-- query
+ALTER TYPE {s}.couple DROP ATTRIBUTE b CASCADE
+-- query
+INSERT INTO {s}.t VALUES (3, 'three'); INSERT INTO {s}.free VALUES (4, 'four', 5)
+
+--- check of a parent that heirs had
+-- before
+CREATE TABLE {s}.p (id int PRIMARY KEY, a int) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p1 PARTITION OF {s}.p FOR VALUES FROM (0) TO (10)
+-- before
+ALTER TABLE {s}.p1 ADD CONSTRAINT positive CHECK (a > 0)
+-- before
+CREATE TABLE {s}.mother (id int PRIMARY KEY, a int)
+-- before
+CREATE TABLE {s}.child (CONSTRAINT positive CHECK (a > 0), CONSTRAINT own CHECK (a < 99)) INHERITS ({s}.mother)
+-- before
+CREATE TABLE {s}.second (CONSTRAINT positive CHECK (a > 0)) INHERITS ({s}.mother)
+-- query
+ALTER TABLE {s}.p ADD CONSTRAINT positive CHECK (a > 0)
+-- query
+ALTER TABLE {s}.mother ADD CONSTRAINT positive CHECK (a > 0)
+-- query
+ALTER TABLE {s}.mother ADD CONSTRAINT own CHECK (a < 99)
+-- query
+ALTER TABLE {s}.mother DROP CONSTRAINT own
+-- query
+ALTER TABLE ONLY {s}.mother DROP CONSTRAINT positive
+-- query
+ALTER TABLE {s}.second NO INHERIT {s}.mother
+-- query
+CREATE TABLE {s}.late (CONSTRAINT small CHECK (a < 5)) INHERITS ({s}.mother); ALTER TABLE {s}.mother ADD CONSTRAINT small CHECK (a < 5)
+-- query
+CREATE TABLE {s}.both (CONSTRAINT small CHECK (a < 5)) INHERITS ({s}.mother)
+-- query
+ALTER TABLE {s}.mother RENAME CONSTRAINT small TO little
+-- query
+CREATE TABLE {s}.p2 PARTITION OF {s}.p (CONSTRAINT positive CHECK (a > 0)) FOR VALUES FROM (10) TO (20)
+-- query
+ALTER TABLE {s}.p DROP CONSTRAINT positive
+
+--- not null of a parent alone
+-- before
+CREATE TABLE {s}.mother (id int PRIMARY KEY, a int, b int NOT NULL)
+-- before
+CREATE TABLE {s}.child (c int) INHERITS ({s}.mother)
+-- query
+DO $$ BEGIN IF current_setting('server_version_num')::int < 180000 THEN
+EXECUTE 'ALTER TABLE ONLY {s}.mother ALTER a SET NOT NULL'; ELSE
+EXECUTE 'ALTER TABLE ONLY {s}.mother ADD CONSTRAINT mine NOT NULL a NO INHERIT'; END IF; END $$
+-- query
+ALTER TABLE ONLY {s}.mother ALTER b DROP NOT NULL
+-- query
+INSERT INTO {s}.child VALUES (1, 2, 3, 4)
+
+--- detached beside others
+-- before
+CREATE TABLE {s}.p (id int PRIMARY KEY, a int) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p1 PARTITION OF {s}.p FOR VALUES FROM (0) TO (10)
+-- before
+INSERT INTO {s}.p VALUES (1, 1)
+-- query
+ALTER TABLE {s}.p DETACH PARTITION {s}.p1 CONCURRENTLY
+-- query
+INSERT INTO {s}.p1 VALUES (2, 2)
+-- query
+ALTER TABLE {s}.p1 ADD b int
+
+--- another expression of a generated column
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int, g int GENERATED ALWAYS AS (a + 1) STORED CHECK (g > 0), z int)
+-- before
+CREATE INDEX i ON {s}.t (g); CREATE VIEW {s}.v AS SELECT g, a FROM {s}.t
+-- before
+COMMENT ON COLUMN {s}.t.g IS 'made'
+-- before
+INSERT INTO {s}.t (id, a) SELECT g, g FROM generate_series(1, 5) g
+-- query
+DO $$ BEGIN IF current_setting('server_version_num')::int >= 170000 THEN
+EXECUTE 'ALTER TABLE {s}.t ALTER g SET EXPRESSION AS (a * 2)'; END IF; END $$
+-- query
+INSERT INTO {s}.t (id, a) VALUES (6, 6)
+-- query
+DO $$ BEGIN IF current_setting('server_version_num')::int >= 170000 THEN
+EXECUTE 'ALTER TABLE {s}.t ALTER g SET EXPRESSION AS (a * 3), ALTER z SET DEFAULT 5'; END IF; END $$
+-- query
+ALTER TABLE {s}.t RENAME a TO aa
+-- query
+ALTER TABLE {s}.t ADD h int GENERATED ALWAYS AS (aa + 5) STORED; CREATE INDEX j ON {s}.t (h); ALTER TABLE {s}.t ALTER g DROP EXPRESSION
+
+--- comments on parts
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int CONSTRAINT up CHECK (a > 0))
+-- before
+CREATE INDEX i ON {s}.t (a); CREATE POLICY p ON {s}.t; CREATE STATISTICS {s}.st ON id, a FROM {s}.t
+-- before
+CREATE FUNCTION {s}.f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$
+-- before
+CREATE TRIGGER one BEFORE INSERT ON {s}.t FOR EACH ROW EXECUTE FUNCTION {s}.f()
+-- before
+CREATE TYPE {s}.pair AS (x int, y int); CREATE DOMAIN {s}.d AS int CONSTRAINT small CHECK (VALUE < 9)
+-- before
+CREATE VIEW {s}.v AS SELECT id, a FROM {s}.t; CREATE MATERIALIZED VIEW {s}.m AS SELECT id, a FROM {s}.t
+-- before
+CREATE RULE r AS ON DELETE TO {s}.v DO INSTEAD NOTHING; CREATE TYPE {s}.e AS ENUM ('a'); CREATE SEQUENCE {s}.q
+-- query
+COMMENT ON COLUMN {s}.pair.x IS 'x of it'
+-- query
+COMMENT ON COLUMN {s}.m.a IS 'a of m'
+-- query
+COMMENT ON COLUMN {s}.v.a IS 'a of v'
+-- query
+COMMENT ON CONSTRAINT small ON DOMAIN {s}.d IS 'it''s small'
+-- query
+COMMENT ON CONSTRAINT up ON {s}.t IS 'up'
+-- query
+COMMENT ON INDEX {s}.i IS 'i'
+-- query
+COMMENT ON INDEX {s}.t_pkey IS 'of the key'
+-- query
+COMMENT ON TRIGGER one ON {s}.t IS 'one'
+-- query
+COMMENT ON POLICY p ON {s}.t IS 'p'
+-- query
+COMMENT ON RULE r ON {s}.v IS 'r'
+-- query
+COMMENT ON STATISTICS {s}.st IS 'st'
+-- query
+COMMENT ON SEQUENCE {s}.q IS 'q'
+-- query
+COMMENT ON TYPE {s}.e IS 'e'
+-- query
+COMMENT ON DOMAIN {s}.d IS 'd'
+-- query
+COMMENT ON VIEW {s}.v IS 'v'
+-- query
+COMMENT ON MATERIALIZED VIEW {s}.m IS 'm'
+-- query
+CREATE TYPE {s}.late AS (x int); COMMENT ON COLUMN {s}.late.x IS 'gone'; COMMENT ON COLUMN {s}.late.x IS NULL
+
+--- comments at once
+-- query
+BEGIN; CREATE TYPE {s}.pair AS (x int, y int); COMMENT ON COLUMN {s}.pair.y IS 'y'; ALTER TYPE {s}.pair ADD ATTRIBUTE z int;
+COMMENT ON COLUMN {s}.pair.z IS 'z'; ALTER TYPE {s}.pair RENAME ATTRIBUTE z TO zz; COMMIT
+-- query
+CREATE TABLE {s}.t (id int PRIMARY KEY); CREATE MATERIALIZED VIEW {s}.m AS SELECT id FROM {s}.t; COMMENT ON COLUMN {s}.m.id IS 'id'
+-- query
+ALTER MATERIALIZED VIEW {s}.m RENAME id TO di
+-- query
+CREATE DOMAIN {s}.d AS int CONSTRAINT small CHECK (VALUE < 9); COMMENT ON CONSTRAINT small ON DOMAIN {s}.d IS 'small';
+ALTER DOMAIN {s}.d RENAME CONSTRAINT small TO little
+
+--- settings of columns
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a text, b text, c int, d text)
+-- before
+CREATE TABLE {s}.p (id int PRIMARY KEY, a text) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p1 PARTITION OF {s}.p FOR VALUES FROM (0) TO (10)
+-- before
+CREATE MATERIALIZED VIEW {s}.m AS SELECT id, a FROM {s}.p
+-- query
+ALTER TABLE {s}.t ALTER a SET STORAGE EXTERNAL, ALTER b SET STATISTICS 500, ALTER d SET COMPRESSION pglz
+-- query
+ALTER TABLE {s}.t ALTER c SET (n_distinct = -0.5, n_distinct_inherited = 5)
+-- query
+ALTER TABLE {s}.t ALTER c RESET (n_distinct_inherited), ALTER b SET STATISTICS -1, ALTER b SET STORAGE MAIN
+-- query
+CREATE TABLE {s}.u (LIKE {s}.t INCLUDING ALL)
+-- query
+ALTER TABLE {s}.t ADD e text COMPRESSION pglz; ALTER TABLE {s}.t ALTER e SET STORAGE EXTERNAL
+-- query
+ALTER TABLE {s}.t ALTER d SET COMPRESSION default, ALTER a TYPE varchar(90)
+-- query
+ALTER TABLE {s}.p ALTER a SET STORAGE EXTERNAL, ALTER a SET STATISTICS 100
+-- query
+ALTER TABLE ONLY {s}.p ALTER a SET STATISTICS 200
+-- query
+CREATE TABLE {s}.p2 PARTITION OF {s}.p FOR VALUES FROM (10) TO (20)
+-- query
+ALTER TABLE {s}.p1 ALTER a SET STORAGE MAIN
+-- query
+ALTER MATERIALIZED VIEW {s}.m ALTER a SET STATISTICS 50, ALTER a SET STORAGE EXTERNAL
+-- query
+INSERT INTO {s}.t VALUES (1, 'a', 'b', 3, 'd', 'e')
+
+--- settings of tables and indexes
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int, b text); CREATE INDEX i ON {s}.t (a); CREATE INDEX j ON {s}.t ((a + 1), b)
+-- before
+CREATE MATERIALIZED VIEW {s}.m AS SELECT id, a FROM {s}.t; CREATE INDEX k ON {s}.m (a)
+-- before
+CREATE VIEW {s}.v AS SELECT id FROM {s}.t; CREATE STATISTICS {s}.st ON a, b FROM {s}.t; CREATE SEQUENCE {s}.q
+-- query
+ALTER TABLE {s}.t SET (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.5, toast.autovacuum_enabled = off)
+-- query
+ALTER INDEX {s}.i SET (fillfactor = 70, deduplicate_items = off)
+-- query
+ALTER INDEX {s}.i RESET (deduplicate_items)
+-- query
+ALTER INDEX {s}.t_pkey SET (fillfactor = 50)
+-- query
+ALTER INDEX {s}.j ALTER COLUMN 1 SET STATISTICS 300
+-- query
+ALTER TABLE {s}.t CLUSTER ON t_pkey
+-- query
+ALTER MATERIALIZED VIEW {s}.m SET (fillfactor = 80)
+-- query
+ALTER MATERIALIZED VIEW {s}.m CLUSTER ON k
+-- query
+ALTER VIEW {s}.v SET (security_barrier = true)
+-- query
+ALTER STATISTICS {s}.st SET STATISTICS 77
+-- query
+CREATE TABLE {s}.u (id int PRIMARY KEY WITH (fillfactor = 40), a text) WITH (fillfactor = 30, toast.autovacuum_enabled = off)
+-- query
+CREATE UNLOGGED TABLE {s}.fast (id int PRIMARY KEY); CREATE TABLE {s}.slow (id int PRIMARY KEY)
+-- query
+ALTER TABLE {s}.fast SET LOGGED; ALTER TABLE {s}.slow SET UNLOGGED
+
+--- sorted by indexes
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int); CREATE INDEX j ON {s}.t (a); CREATE INDEX i ON {s}.t (a)
+-- before
+CREATE TABLE {s}.u (id int PRIMARY KEY, a int); CREATE INDEX k ON {s}.u (a); ALTER TABLE {s}.u CLUSTER ON k
+-- query
+ALTER TABLE {s}.t CLUSTER ON i
+-- query
+ALTER TABLE {s}.t CLUSTER ON t_pkey
+-- query
+ALTER TABLE {s}.t CLUSTER ON i
+-- query
+ALTER TABLE {s}.t CLUSTER ON j
+-- query
+ALTER TABLE {s}.u SET WITHOUT CLUSTER
+
+--- generated columns of heirs become plain ones
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int GENERATED ALWAYS AS (id * 2) STORED) PARTITION BY RANGE (id)
+-- before
+CREATE TABLE {s}.p PARTITION OF {s}.t FOR VALUES FROM (1) TO (10)
+-- before
+CREATE TABLE {s}.parent (id int PRIMARY KEY, a int GENERATED ALWAYS AS (id * 2) STORED)
+-- before
+CREATE TABLE {s}.heir (b int, PRIMARY KEY (id)) INHERITS ({s}.parent)
+-- before
+INSERT INTO {s}.t VALUES (1); INSERT INTO {s}.parent VALUES (1); INSERT INTO {s}.heir (id) VALUES (2)
+-- query
+ALTER TABLE {s}.t ALTER a DROP EXPRESSION
+-- query
+ALTER TABLE {s}.parent ALTER a DROP EXPRESSION
+-- query
+INSERT INTO {s}.t VALUES (2, 7); INSERT INTO {s}.parent VALUES (3, 8); INSERT INTO {s}.heir (id, a) VALUES (4, 9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -75,10 +76,11 @@ class RandomChanges:
             if statement:
                 self._try([(kind, statement)], statement)
 
-    def go_on(self, transactions: int) -> None:
-        """Make so many transactions."""
+    def go_on(self, transactions: int, *, pause: float = 0.0) -> None:
+        """Make so many transactions, with a pause of so many seconds after each."""
         for _ in range(transactions):
             self.dice.choice(self._forms)()
+            time.sleep(pause)
 
     def refresh_views(self) -> None:
         """Fill all materialized views: one that waited for a table is newer in the target than here."""

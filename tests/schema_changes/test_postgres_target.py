@@ -73,20 +73,27 @@ def dump(database: Database, schema: str) -> list[str]:
 
 
 def rows(database: Database, schema: str) -> dict[str, list[str]]:
-    """The rows of all tables of a schema, as text, sorted."""
+    """
+    The rows of all tables of a schema, as text, sorted.
+
+    Columns by their names: where a parent got one after its heir was made, pg_dump has another order.
+    """
     tables = database.rows(
-        "SELECT n.nspname, c.relname, c.relispopulated FROM pg_class c"
+        "SELECT n.nspname, c.relname, c.relispopulated, (SELECT coalesce(array_agg(a.attname::text"
+        " ORDER BY a.attname), '{}') FROM pg_attribute a"
+        " WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) FROM pg_class c"
         " JOIN pg_namespace n ON n.oid = c.relnamespace"
         f" WHERE c.relkind IN ('r', 'm') AND n.nspname LIKE '{schema}%'"
     )
     found = {}
-    for space, name, is_filled in tables:
+    for space, name, is_filled, columns in tables:
         table = f"{quoted(space)}.{quoted(name)}"
         if not is_filled:
             found[f"{space}.{name}"] = ["not filled"]
             continue
+        of = ", ".join(map(quoted, columns))
         found[f"{space}.{name}"] = sorted(
-            row[0] for row in database.rows(f"SELECT t::text FROM ONLY {table} AS t")
+            row[0] for row in database.rows(f"SELECT t::text FROM (SELECT {of} FROM ONLY {table}) AS t")
         )
     return found
 

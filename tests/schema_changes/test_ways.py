@@ -262,6 +262,19 @@ def test_a_change_that_the_target_refuses_stops(
         assert source_rows(target_database, table) == source_rows(database, table)
 
 
+def test_a_default_that_the_target_can_not_take(
+    database: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """What is wrong stands in the statement: nothing is said of rows."""
+    database.run(*TABLE, "CREATE TYPE mood AS ENUM ('a', 'b')")
+    run(database.url, PostgresSink(target_database.url), tmp_path)
+    target_database.run("ALTER TYPE mood RENAME VALUE 'b' TO 'c'")
+    database.run("ALTER TABLE t ADD m mood DEFAULT 'b'")
+    with pytest.raises(ChangeRefusedError, match=r"invalid input value for enum public\.mood") as caught:
+        run(database.url, PostgresSink(target_database.url), tmp_path)
+    assert "a row has" not in str(caught.value)
+
+
 def test_a_change_that_the_target_refuses_is_put_aside(
     refused: Callable[[str], None], database: Database, target_database: Database, tmp_path: Path
 ) -> None:
@@ -329,7 +342,9 @@ def test_grants(database: Database, target_database: Database, tmp_path: Path, *
         def rights(of: Database) -> list[tuple]:
             return of.rows(
                 "SELECT relname, relacl::text FROM pg_class WHERE relname IN ('t', 'n', 'v')"
-                " UNION ALL SELECT proname, proacl::text FROM pg_proc WHERE proname = 'f' ORDER BY 1"
+                " UNION ALL SELECT proname, proacl::text FROM pg_proc WHERE proname = 'f'"
+                " UNION ALL SELECT attrelid::regclass || '.' || attname, attacl::text FROM pg_attribute"
+                " WHERE attrelid::regclass::text IN ('t', 'v') AND attnum > 0 AND NOT attisdropped ORDER BY 1"
             )
 
         once()
@@ -341,6 +356,13 @@ def test_grants(database: Database, target_database: Database, tmp_path: Path, *
             "GRANT SELECT ON v TO PUBLIC",
             f'REVOKE INSERT ON t FROM "{name}"',
             f'REVOKE GRANT OPTION FOR SELECT ON t FROM "{name}"',
+            f'GRANT UPDATE (a, b), SELECT (c) ON t TO "{name}" WITH GRANT OPTION',
+            f'REVOKE UPDATE (b) ON t FROM "{name}"',
+            f'REVOKE GRANT OPTION FOR SELECT (c) ON t FROM "{name}"',
+            f'GRANT SELECT (id) ON v TO "{name}"',
+            "ALTER TABLE t RENAME a TO aa",
+            f'GRANT INSERT (aa, b), REFERENCES (b) ON t TO "{name}"; GRANT INSERT ON t TO "{name}"',
+            f'REVOKE INSERT ON t FROM "{name}"; GRANT INSERT (b) ON t TO PUBLIC',
         )
         once()
         assert (rights(target_database) == rights(database)) == wanted

@@ -8,8 +8,9 @@ import duckdb
 import pytest
 
 from pgsluice import DuckDBSink, Pipeline, PostgresSink, PostgresSource
-from pgsluice.errors import TargetError
+from pgsluice.errors import SourceError, TargetError
 from pgsluice.pipeline.resync import ask_for_copy
+from pgsluice.source.snapshot import schema_dump
 from tests.schema_changes.test_postgres_target import Pair, dump, require_equal, rows, run
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgsluice.sinks.base import Batch
+    from pgsluice.source.records import PipelineRecord
     from tests.fix_pg import Database
 
 TABLE = (
@@ -175,6 +177,137 @@ def test_copied_for_the_first_time(
     pair = Pair(database, target_database)
     assert dump(pair.target, "s") == dump(pair.source, "s")
     assert rows(pair.target, "s") == rows(pair.source, "s")
+
+
+FIRST_COPIES = {
+    "identity": (
+        ("CREATE TABLE s.i (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY)",),
+        ("ALTER TABLE s.i ADD x int",),
+    ),
+    "schema": (("CREATE VIEW s.v AS SELECT 1 AS one",), ("ALTER SCHEMA s RENAME TO s_2",)),
+    "dots": (
+        (
+            'CREATE SCHEMA "s.x"',
+            "CREATE DOMAIN s.d AS int",
+            'CREATE TABLE "s.x"."t.y" (id int PRIMARY KEY, d s.d)',
+        ),
+        ("ALTER DOMAIN s.d SET DEFAULT 3",),
+    ),
+    "view": (
+        ("CREATE VIEW s.v AS SELECT id FROM s.t",),
+        ("CREATE OR REPLACE VIEW s.v AS SELECT id, b FROM s.t",),
+    ),
+    "made and renamed": ((), ("CREATE VIEW s.v AS SELECT id FROM s.t", "ALTER VIEW s.v RENAME TO w")),
+    "made and gone": (
+        (),
+        (
+            "CREATE TABLE s.n (id int PRIMARY KEY)",
+            "INSERT INTO s.n VALUES (1), (2)",
+            "DROP TABLE s.n",
+            "CREATE TABLE s.n (id int PRIMARY KEY, a text DEFAULT 'x')",
+            "INSERT INTO s.n VALUES (2, 'other')",
+        ),
+    ),
+    "there and back": (
+        (),
+        (
+            "ALTER TABLE s.t ALTER b TYPE text USING 'not a number'",
+            "UPDATE s.t SET b = 'nor this' WHERE id < 10",
+            "ALTER TABLE s.t ALTER b TYPE int USING 7",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FIRST_COPIES)
+def test_first_copy_gone_on_with(
+    database: Database, target_database: Database, tmp_path: Path, case: str
+) -> None:
+    """
+    The source is another one when a first copy is gone on with: the target becomes as it is now.
+
+    What was changed in between is in the stream, too, and not made again.
+    """
+    before, changes = FIRST_COPIES[case]
+    database.run(*TABLE, *before)
+
+    class Broken(PostgresSink):
+        """Breaks when all is made, before the copy counts as finished."""
+
+        made = 0
+
+        def make_objects(self, *given: Any, **options: Any) -> None:
+            super().make_objects(*given, **options)
+            self.made += 1
+            if self.made == 2:  # what rows need, and what comes after them
+                raise TargetError("enough")
+
+    def run(made: type[PostgresSink]) -> None:
+        source = PostgresSource(database.url, init=True)
+        assert Pipeline(source, made(target_database.url), state_dir=tmp_path / "state").run(once=True)
+
+    with pytest.raises(TargetError, match="enough"):
+        run(Broken)
+    database.run(*changes)
+    run(PostgresSink)
+    assert require_equal(Pair(database, target_database)) >= 500
+    schemas = "SELECT nspname FROM pg_namespace WHERE nspname ~ '^s' ORDER BY 1"
+    assert target_database.rows(schemas) == database.rows(schemas)
+
+
+def test_table_that_is_not_published_yet(
+    database: Database, target_database: Database, tmp_path: Path
+) -> None:
+    """One that is made between the look at the publication and the point of the copy comes whole."""
+    database.run(*TABLE)
+
+    class Meddled(PostgresSource):
+        """Has more when the publication is as it should be."""
+
+        def prepare(self, name: str) -> PipelineRecord:
+            record = super().prepare(name)
+            database.run(
+                "CREATE TABLE s.late (id int PRIMARY KEY, a text NOT NULL DEFAULT 'x')",
+                "CREATE INDEX own ON s.late (a)",
+                "INSERT INTO s.late SELECT generate_series(1, 20)",
+                "CREATE VIEW s.of_late AS SELECT a FROM s.late",
+            )
+            return record
+
+    sink = PostgresSink(target_database.url)
+    Pipeline(Meddled(database.url, init=True), sink, state_dir=tmp_path).run(once=True)
+    pair = Pair(database, target_database)
+    run(pair, tmp_path)
+    assert require_equal(pair) == 520
+
+
+@pytest.mark.parametrize("refused", ["", "cache lookup failed for index 17772"])
+def test_schema_changed_while_it_is_read(
+    database: Database,
+    target_database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: str,
+) -> None:
+    """Pg_dump shows some of it as it was at the point and the rest as it is now, or gives up: read again."""
+    database.run(*TABLE)
+    reads = 0
+
+    def meanwhile(*given: Any) -> str:
+        nonlocal reads
+        reads += 1
+        if reads == 1:
+            database.run("CREATE FUNCTION s.f() RETURNS int LANGUAGE sql AS 'SELECT 1'")
+            if refused:
+                raise SourceError(f"pg_dump could not read the schema: {refused}")
+        return read(*given)
+
+    read = schema_dump._run
+    monkeypatch.setattr(schema_dump, "_run", meanwhile)
+    pair = Pair(database, target_database)
+    run(pair, tmp_path)
+    assert reads == (3 if refused else 4)  # two parts
+    require_equal(pair)
 
 
 def test_rewritten_and_gone_before_it_was_copied(

@@ -24,7 +24,7 @@ WRITER = """
 import sys, types
 from pgsluice.errors import OutputClosedError
 from pgsluice.sinks import stdout
-stdout._lines = lambda step: ("x" * 1000 for _ in range(10_000))
+stdout._lines = lambda step, events: ("x" * 1000 for _ in range(10_000))
 batch = types.SimpleNamespace(steps=[None])
 try:
     stdout.StdoutSink().apply(batch)

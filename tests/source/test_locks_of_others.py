@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import SchemaBusyError
+from pgsluice.source import install
 from pgsluice.source.connect import connect, source_errors
 from pgsluice.source.install import init, refresh
 from pgsluice.source.snapshot.point import hold_point
@@ -97,3 +98,23 @@ def test_what_is_dropped_while_we_look(database: Database) -> None:
         connect(database.url) as conn,
     ):
         conn.execute(f"DO $$ BEGIN {raising}; END $$")
+
+
+@pytest.mark.parametrize("change", ["ALTER TABLE a DROP CONSTRAINT a_pkey", "DROP TABLE a"])
+def test_what_is_changed_while_it_is_published(
+    database: Database, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """A table that we saw with a key is to be published, and has none or is gone: tried again."""
+    init(database.url)
+    database.run("CREATE TABLE a (id int PRIMARY KEY)")
+
+    def meanwhile(*given: Any) -> list[Any]:
+        database.run(change)
+        return set_full(*given)
+
+    set_full = install._set_full
+    with monkeypatch.context() as patched:
+        patched.setattr(install, "_set_full", meanwhile)
+        with pytest.raises(SchemaBusyError, match="others change tables"):
+            refresh(database.url)
+    refresh(database.url)

@@ -81,6 +81,11 @@ class Copies:
         """All tables that were copied."""
         return {relid for relids in self.points.values() for relid in relids}
 
+    @property
+    def last_point(self) -> Lsn:
+        """The last point that something was copied at."""
+        return max(self.points, default=Lsn(0))
+
     def point_of(self, relid: int) -> Lsn | None:
         """The point that a table was copied at; None for one that was not."""
         return next((lsn for lsn, relids in self.points.items() if relid in relids), None)

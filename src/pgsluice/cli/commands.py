@@ -42,6 +42,8 @@ COMMANDS: Final = {
     "init": Entry("pgsluice.cli.init:init"),
     "run": Entry("pgsluice.cli.run:run", alias="start"),
     "snapshot": Entry("pgsluice.cli.snapshot:snapshot"),
+    "reload": Entry("pgsluice.cli.reload:reload"),
+    "verify": Entry("pgsluice.cli.verify:verify"),
     "resync": Entry("pgsluice.cli.resync:resync"),
     "dlq": Entry("pgsluice.cli.dlq.app:app"),
     "schema": Entry("pgsluice.cli.schema.app:app"),

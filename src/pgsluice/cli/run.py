@@ -52,30 +52,30 @@ def run(
     from pgsluice.pipeline.build import build_pipeline
 
     shared = settings(context)
-    config = load_config(
-        context,
-        {
-            **flags(
-                source_url=source_url,
-                name=name,
-                state_dir=state_dir,
-                mode=mode,
-                tables=tables,
-                exclude_tables=exclude_tables,
-                schema_only_tables=schema_only_tables,
-                slot=slot,
-                publication=publication,
-            ),
-            **target_flags(target, target_url),
-        },
-    )
+    given = {
+        **flags(
+            source_url=source_url,
+            name=name,
+            state_dir=state_dir,
+            mode=mode,
+            tables=tables,
+            exclude_tables=exclude_tables,
+            schema_only_tables=schema_only_tables,
+            slot=slot,
+            publication=publication,
+        ),
+        **target_flags(target, target_url),
+    }
+    config = load_config(context, given)
     pipeline = build_pipeline(
         config,
         init=init,
         quiet_spark=not shared.debug,
+        reload=lambda: load_config(context, given),
         listener_logs={"log_level": shared.log_level, "log_format": shared.log_format},
     )
-    with stopped_by_signals(pipeline.stop), contextlib.nullcontext() if shared.quiet else display(pipeline):
+    signals = stopped_by_signals(pipeline.stop, pipeline.reload)
+    with signals, contextlib.nullcontext() if shared.quiet else display(pipeline):
         finished = pipeline.run(once=once)
     if not finished:
         logger.warning("stopped before everything was applied", remedy="Run it again: it goes on from there")

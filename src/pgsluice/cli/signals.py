@@ -1,4 +1,4 @@
-"""The first SIGINT or SIGTERM asks for a graceful end, the second one ends at once."""
+"""The first SIGINT or SIGTERM asks for a graceful end, the second one ends at once; SIGHUP asks to reload."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` on the first signal; leave the process on the second, with 128 + its number."""
+def stopped_by_signals(stop: Callable[[], None], reload: Callable[[], None] | None = None) -> Iterator[None]:
+    """
+    Call ``stop`` on the first signal; leave the process on the second, with 128 + its number.
+
+    SIGHUP calls ``reload``, if there is one.
+    """
     asked = False
 
     def handle(number: int, _frame: Any) -> None:
@@ -24,6 +28,8 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         stop()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    if reload is not None:
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: reload())
     try:
         yield
     finally:

@@ -62,7 +62,7 @@ def tail(
             exclude_tables=exclude_tables,
         ),
     )  # fmt: skip
-    view = _View(selection(config) if config.source else None, limit, raw, json_output)
+    view = _View(config, selection(config) if config.source else None, limit, raw, json_output)
     with stopped_by_signals(view.stop):
         if read_meta(config.log_dir) is not None:
             if listening_process(config.log_dir) is None:
@@ -77,6 +77,7 @@ def tail(
 class _View:
     """What is printed, and until when."""
 
+    config: Config
     tables: Selection | None  # None: all of them
     limit: int | None
     raw: bool
@@ -91,11 +92,20 @@ class _View:
         from pgsluice.changelog.position import Lsn
         from pgsluice.changelog.reader import LogReader
         from pgsluice.pipeline.follow import Entries, follow, messages
+        from pgsluice.pipeline.modify import chain_of_others
+        from pgsluice.pipeline.session import LazySpark, SparkOptions
         from pgsluice.schema.match import TableMatcher
 
         wanted = TableMatcher.parse(self.tables.include, self.tables.exclude).matches if self.tables else None
         first = LogReader(log).first_lsn if start == "earliest" else Lsn.parse(start) if start else None
-        render = messages if self.raw else Entries(as_json=self.as_json, wanted=wanted)
+        spark = LazySpark(SparkOptions())
+        render = (
+            messages
+            if self.raw
+            else Entries(
+                as_json=self.as_json, wanted=wanted, chain=chain_of_others(self.config), spark=spark.child
+            )
+        )
 
         def going() -> bool:
             check()
@@ -110,6 +120,8 @@ class _View:
         except BrokenPipeError:
             # `| head` has seen enough; Python would complain once more when it flushes at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        finally:
+            spark.stop()
 
 
 def _temporary(config: Config) -> AbstractContextManager[TemporaryLog]:

@@ -26,21 +26,27 @@ from pgsluice.pipeline.copy_plan import registered
 from pgsluice.pipeline.schema_copy import read_schema
 from pgsluice.schema.match import OWN_SCHEMA
 from pgsluice.schema.renames import Renames
-from pgsluice.sinks.base import HoldsTables, SharesTables, Swap
+from pgsluice.sinks.base import HoldsTables, SharesTables, Swap, TakesSchema
 from pgsluice.source.connect import connect, source_errors, wal_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pgsluice.changelog.position import Copies
+    from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.copy import CopySource
     from pgsluice.pipeline.loop import SinkLoop
+    from pgsluice.pipeline.schema_copy import SchemaCopy
     from pgsluice.pipeline.standing import Standing
+    from pgsluice.postgres.session import Connection
+    from pgsluice.schema.statements import SchemaStatement
     from pgsluice.schema.store import SchemaStore
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import Sink
     from pgsluice.source.snapshot.tables import CopiedTable
     from pgsluice.state.requests import CopyRequest, Requests
+
+    Lacking = tuple[SchemaCopy, list[SchemaStatement]]
 
 logger = structlog.get_logger(__name__)
 
@@ -92,6 +98,7 @@ class Owner:
     pipeline: str  # the name under which the copy keeps its progress
     loop_for: Callable[[Sequence[int]], SinkLoop]
     keep: Keep
+    chain: Chain  # what its rows go through
     applies_schema: bool = False  # whether the target's schema follows the source's, by the stream
 
     @property
@@ -129,6 +136,7 @@ class TablesAnew:
             None  # to be copied next, and where it was seen
         )
         self._seen_at = Lsn(0)  # where tables were looked at last
+        self._schema: Lacking | None = None  # what makes tables that came in and that the target lacks
         self._outdated = False  # whether what is being copied was rewritten since
         self._gone: set[int] = set()  # tables of the log that the source does not publish any more
         self.until: Lsn | None = None  # where both loops meet
@@ -146,6 +154,17 @@ class TablesAnew:
     def offer(self, tables: Sequence[CopiedTable], seen_at: Lsn) -> None:
         """The tables of the stream as they are at a point; called by another thread."""
         self._offered = [(table, max(seen_at, table.joined or Lsn(0))) for table in tables]
+
+    def offer_again(self, relids: Collection[int]) -> None:
+        """Look for tables that lack rows of a while; those that are not published yet come later."""
+        source = self._owner.source
+        assert source is not None
+        with source_errors(source.url, "list the tables"), connect(source.url) as conn:
+            tables = [table for table in source.tables(conn) if table.relation.relid in relids]
+            seen_at = wal_position(conn)
+        self.offer(
+            [each for each in tables if source.wanted(each.relation.schema, each.relation.name)], seen_at
+        )
 
     def resume(self) -> None:
         """Go on with what the last run has begun."""
@@ -190,8 +209,19 @@ class TablesAnew:
         return {
             table.relation.relid: seen_at
             for table, seen_at in self._offered
-            if is_missing(table, copies) and table.relation.relid not in self._relids
+            if is_missing(table, copies)
+            and table.relation.relid not in self._relids
+            and not self._is_renamed_away(table, copies)
         }
+
+    def _is_renamed_away(self, table: CopiedTable, copies: Copies) -> bool:
+        """Whether a table has left the pipeline by its name, and not the publication so far."""
+        source, relation = self._owner.source, table.relation
+        return (
+            relation.relid in copies.left
+            and source is not None
+            and not source.lists(relation.schema, relation.name)
+        )
 
     @property
     def is_needed(self) -> bool:
@@ -262,8 +292,9 @@ class TablesAnew:
         sink = self._owner.sink
         assert isinstance(sink, HoldsTables)
         self._prepared = None
+        self._make_lacking()
         sink.forget(self._owner.pipeline)
-        for version in versions:
+        for version in map(self._owner.chain.narrowed, versions):
             sink.make_beside(self._owner.renames.version(version), self._owner.beside.version(version))
         self._begin()
 
@@ -365,12 +396,45 @@ class TablesAnew:
             published = owner.source.tables(conn)
             asked = [table for table in published if wanted(table)]
             if asked and not owner.applies_schema:
-                schema = read_schema(owner.name, owner.sink, owner.source, owner.renames, conn, published)
+                schema = read_schema(
+                    owner.name, owner.sink, owner.source, owner.renames, conn, published, owner.chain
+                )
                 if schema is not None:  # what is new here has no rows yet
                     schema.make((*schema.before, *schema.after))
+            elif asked:
+                self._schema = self._of_lacking(conn, asked, published)
             tables = self._with_tied(asked, published)
             self._seen_at = wal_position(conn)
             return tables, [registered(self._store(), table, conn) for table in tables]
+
+    def _of_lacking(
+        self, conn: Connection, asked: Sequence[CopiedTable], published: Sequence[CopiedTable]
+    ) -> Lacking | None:
+        """What makes those tables that came in and were not made by the stream."""
+        owner = self._owner
+        assert owner.source is not None
+        copied = owner.standing.copies.tables if owner.standing.copies is not None else set()
+        names = {
+            owner.renames.table((each.relation.schema, each.relation.name)): (
+                each.relation.schema,
+                each.relation.name,
+            )
+            for each in asked
+            if each.relation.relid not in copied
+        }
+        sink = owner.sink
+        lacking = sink.lacks(list(names)) if names and isinstance(sink, TakesSchema) else []
+        if not lacking:
+            return None
+        schema = read_schema(owner.name, sink, owner.source, owner.renames, conn, published, owner.chain)
+        return None if schema is None else (schema, schema.of_tables([names[name] for name in lacking]))
+
+    def _make_lacking(self) -> None:
+        """Make them, before their rows are copied."""
+        lacking, self._schema = self._schema, None
+        if lacking is not None:
+            schema, statements = lacking
+            schema.make(statements)
 
     def _with_tied(
         self, tables: Sequence[CopiedTable], published: Sequence[CopiedTable]
@@ -424,7 +488,7 @@ class TablesAnew:
                 adds=self._adds(version, is_known=version.qualified in known)
                 and version.qualified not in replaced,
             )
-            for version in versions.values()
+            for version in map(owner.chain.narrowed, versions.values())
         ]
 
     def _adds(self, version: TableVersion, *, is_known: bool) -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from pgsluice.changelog.envelope import ENVELOPE, in_envelope
-from pgsluice.modifiers.chain import Chain
+from pgsluice.modifiers.chain import Modification
 from pgsluice.pipeline.letters.place import without
 from pgsluice.pipeline.session import error_of_job
 from pgsluice.pipeline.staging import stage, staged_tables
@@ -76,7 +76,7 @@ class LogStep:
         self,
         parts: Sequence[Part],
         tables: Mapping[int, TableVersion],
-        chain: Chain,
+        modification: Modification,
         spark: Callable[[], SparkSession],
         scratch: Path,
         *,
@@ -85,7 +85,7 @@ class LogStep:
     ) -> None:
         self._parts = parts
         self._tables = tables
-        self._chain = chain
+        self._modification = modification
         self._spark = spark
         self._scratch = scratch
         self._ready: Future[_Staged] | None = None
@@ -120,7 +120,7 @@ class LogStep:
         with _errors_of_jobs():
             if through is not None:
                 return work_on_partitions(through(self.frame()), work)
-            if self._chain or self.small:
+            if self._modification or self.small:
                 return work_on_partitions(
                     self.frame(), lambda number, batches: work(number, map(in_envelope, batches))
                 )
@@ -133,11 +133,8 @@ class LogStep:
 
     def _chunks(self) -> Iterator[pa.Table]:
         if self.small:
-            yield (
-                self._chain.apply_local(self._local, self._tables, self._spark)
-                if self._chain
-                else self._local
-            )
+            with _errors_of_jobs():
+                yield self._modification.apply_local(self._local, self._spark)
             return
         if self._on_driver:
             yield from decoded(self._parts)
@@ -166,7 +163,7 @@ class LogStep:
         directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._scratch))
         try:
             with _errors_of_jobs():
-                paths = stage(self._spark(), self._parts, self._chain, self._tables, directory)
+                paths = stage(self._spark(), self._parts, self._modification, directory)
             return _Staged(directory, paths)
         except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
@@ -176,12 +173,12 @@ class LogStep:
         """The rows as a Spark frame."""
         spark = self._spark()
         frame: Any = spark.createDataFrame(self._local) if self.small else envelope_frame(spark, self._parts)
-        return self._chain.apply(frame, self._tables)
+        return self._modification.apply(frame)
 
     def typed(self, number: int, choices: SpecialValues, columns: Sequence[str]) -> DataFrame:
         """The rows of one table version with typed columns; without modifiers, its tasks type them."""
         version = self._tables[number]
-        if self.small or self._chain:
+        if self.small or self._modification:
             from pgsluice.schema.typed.spark_rows import typed_frame
 
             return typed_frame(self.frame(), version, choices).select(*columns)
@@ -212,7 +209,7 @@ class SchemaStep(LogStep):
     """One change of the schema; it has no rows."""
 
     def __init__(self, entry: SchemaEntry, spark: Callable[[], SparkSession], scratch: Path) -> None:
-        super().__init__((), {}, Chain(), spark, scratch, small=True)
+        super().__init__((), {}, Modification(), spark, scratch, small=True)
         self.entry = entry
 
 

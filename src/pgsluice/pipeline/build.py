@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.pipeline.intake import BatchOptions
+from pgsluice.pipeline.modify import build_chain, require_sound
 from pgsluice.pipeline.run import Pipeline
 from pgsluice.pipeline.session import SparkOptions
 from pgsluice.source.postgres import LogOptions, PostgresSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from pyspark.sql import SparkSession
+
+    from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.config import Config
 
 
@@ -42,10 +46,20 @@ def build_pipeline(
     *,
     init: bool = False,
     quiet_spark: bool = True,
+    reload: Callable[[], Config] | None = None,
     listener_logs: Mapping[str, Any] | None = None,
 ) -> Pipeline:
-    """The pipeline of a configuration."""
+    """The pipeline of a configuration; ``reload`` reads it again when the pipeline is asked to."""
     targets = config.sinks()
+    chain = build_chain(config)
+
+    def load_again(source: PostgresSource, spark: Callable[[], SparkSession]) -> Chain:
+        assert reload is not None
+        new = reload()
+        made = build_chain(new)
+        require_sound(new, made, source, spark)
+        return made
+
     return Pipeline(
         build_source(config, init=init),
         {target.name: target.kind.build(target.options) for target in targets},
@@ -63,6 +77,9 @@ def build_pipeline(
             )
             for target in targets
         },
+        chain=chain,
+        load_again=load_again if reload is not None else None,
+        check=lambda source, spark: require_sound(config, chain, source, spark),
         renames={target.name: target.renames for target in targets},
         wanted=config.modifiers.filter.matcher().matches,
         mode=config.postgres.mode,

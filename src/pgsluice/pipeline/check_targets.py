@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_targets(config: Config) -> list[Finding]:
-    """A finding for each target that can't be; targets that are files are made by the run."""
+    """A finding for each target that is a server; targets that are files are made by the run."""
     found = []
     for target in config.sinks():
         database = getattr(target.kind.build(target.options), "database", None)
@@ -23,4 +23,7 @@ def check_targets(config: Config) -> list[Finding]:
         except SluiceError as error:
             what = f"target {target.name}: {error.message}"
             found.append(Finding("target", "error", what, error.remedy, {"target": target.name}))
+        else:
+            what = f"target {target.name}: it can be reached"
+            found.append(Finding("target", "info", what, fields={"target": target.name}))
     return found

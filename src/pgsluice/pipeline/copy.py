@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pgsluice.changelog.position import Copies, Lsn, Progress
-from pgsluice.errors import TableRewrittenError, TargetError, WrongSystemError
+from pgsluice.errors import SourceError, TableRewrittenError, TargetError, WrongSystemError
 from pgsluice.pipeline.batch import LogBatch, LogStep
 from pgsluice.pipeline.copy_plan import CopyPlan, CopyStep, after
 from pgsluice.pipeline.copy_report import CopyReport
@@ -35,6 +35,7 @@ from pgsluice.pipeline.session import error_of_job
 from pgsluice.postgres.session import has_relation
 from pgsluice.sinks.base import HoldsTables, SharesTables
 from pgsluice.source.connect import connect, source_errors, wal_position
+from pgsluice.source.schema_log import has_changed_since, last_entries
 from pgsluice.source.snapshot.point import hold_point
 from pgsluice.source.snapshot.tables import rewritten_tables
 
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from pgsluice.pipeline.schema_copy import SchemaCopy
     from pgsluice.pipeline.touched import TouchedKeys
     from pgsluice.postgres.session import Connection
+    from pgsluice.schema.entry import Definition
+    from pgsluice.schema.match import MatchKind, TableMatcher
     from pgsluice.schema.renames import Renames
     from pgsluice.schema.store import SchemaStore
     from pgsluice.schema.table import TableVersion
@@ -75,6 +78,24 @@ class CopySource:
     lists_tables: bool = (
         True  # whether the publication has a list: what is attached comes into the stream then
     )
+    listed: TableMatcher | None = None  # the names on that list, where it is ours
+
+    def takes(self, table: Definition) -> bool:
+        """Whether a target gets a table that is described so, with or without rows."""
+        return self.wanted(table["schema"], table["name"]) and (
+            "bound" in table or self._kind(table["schema"], table["name"]) is not None
+        )
+
+    def carries(self, table: Definition) -> bool:
+        """Whether rows come of it; those of a partition also by its root's name, which is not told here."""
+        return self.takes(table) and ("bound" in table or self.lists(table["schema"], table["name"]))
+
+    def lists(self, schema: str, name: str) -> bool:
+        """Whether the list has a table under its own name."""
+        return self._kind(schema, name) == "data"
+
+    def _kind(self, schema: str, name: str) -> MatchKind | None:
+        return "data" if self.listed is None else self.listed.kind(schema, name)
 
 
 class TableCopy:
@@ -105,6 +126,7 @@ class TableCopy:
         self._scratch = scratch
         self._stopping = stopping
         self._facts = facts  # where others see how far it is
+        self._touched = touched
         self._plan = CopyPlan(source.url, store, touched)
         self._report = CopyReport(scratch, name)
         self._token: str | None = None
@@ -138,7 +160,7 @@ class TableCopy:
                 remedy="Put on_conflict and modifiers back until it is finished; or begin anew with an empty "
                 "target",
             )
-        with hold_point(self._source.url) as point:
+        with hold_point(self._source.url) as point, self._schema_of_point(point) as require_schema:
             before = self._progress(point)
             assert before.copies is not None
             published = self._wanted(self._source.tables(point.conn))
@@ -147,9 +169,18 @@ class TableCopy:
             )
             self._note_unused_names(point.conn)
             schema = read_schema(
-                self._name, self._sink, self._source, self._renames, point.conn, published, point.snapshot
+                self._name,
+                self._sink,
+                self._source,
+                self._renames,
+                point.conn,
+                published,
+                self._chain,
+                point.snapshot,
             )
-            if schema is not None and not before.copies.finished and schema.is_outdated:
+            if schema is not None:
+                require_schema()
+            if schema is not None and self._is_outdated(schema, before, point):
                 before = self._unmade(schema, before)
             assert before.copies is not None
             missing = self._missing(published, before.copies)
@@ -170,11 +201,52 @@ class TableCopy:
             with self._noting_rewritten(tables), self._schema(schema, point, are_last=are_last):
                 if not self._apply_all(batches, before, point.lsn) or not are_last:
                     return False
-        return self._finish(before, point.lsn, [table.relation.relid for table in tables])
+        if not self._finish(before, point.lsn, [table.relation.relid for table in tables]):
+            return False
+        if schema is not None:
+            schema.sink.finish_making()
+        return True
+
+    @contextmanager
+    def _schema_of_point(self, point: Point) -> Iterator[Callable[[], None]]:
+        """
+        Around all that is read at a point; gives what raises when the schema has become another since.
+
+        Of the catalogs the server shows some as they were at the point, and others as they are now. So what
+        is refused in between, by it or by the target, may be right at the next point.
+        """
+        url, seen = self._source.url, last_entries(point.conn)
+
+        def require_schema() -> None:
+            if has_changed_since(url, seen):
+                raise TableRewrittenError("the schema was changed while it was read")
+
+        try:
+            yield require_schema
+        except Exception as exc:
+            error = error_of_job(exc) or exc
+            if not isinstance(error, (SourceError, TargetError)) or error.transient:
+                raise
+            if not has_changed_since(url, seen):
+                raise
+            raise TableRewrittenError(f"the schema was changed while it was copied: {error}") from exc
+
+    def _is_outdated(self, schema: SchemaCopy, before: Progress, point: Point) -> bool:
+        """Whether the source has changed what an unfinished copy has made and filled."""
+        assert before.copies is not None
+        if before.copies.finished:
+            return False
+        held = before.copies.tables | {*before.copies.begun}
+        return schema.is_outdated or (
+            self._touched is not None
+            and bool(held)
+            and self._touched.has_reshaped(held, before.end_lsn, point.lsn)
+        )
 
     def _unmade(self, schema: SchemaCopy, before: Progress) -> Progress:
         """Begin again from nothing: rows that were copied are of tables that are others now."""
         begun = replace(before, copies=Copies())
+        schema.sink.note_outdated()  # or its rows would be taken for others', if this run ends here
         if self._token is not None:
             self._apply(begun.encode())
         schema.sink.unmake()
@@ -218,10 +290,9 @@ class TableCopy:
         schema.make(schema.before, noted=True)
         yield
         if are_last and not self._stopping.is_set():
-            schema.make(schema.after)
+            schema.make(schema.after, noted=True)
             schema.set_sequences(point.conn)
             schema.fill_views(point.conn)
-            schema.sink.finish_making()
 
     def published(self) -> tuple[list[CopiedTable], Lsn]:
         """The tables that the sink should hold as they are now, and where that is."""
@@ -303,8 +374,11 @@ class TableCopy:
         steps = [
             CopyStep(
                 batch.parts,
-                {number: self._renames.version(version) for number, version in batch.versions.items()},
-                self._chain,
+                {
+                    number: self._renames.version(self._chain.narrowed(version))
+                    for number, version in batch.versions.items()
+                },
+                self._chain.of(batch.versions),
                 self._spark,
                 self._scratch,
                 small=small and not self._chain,
@@ -339,7 +413,8 @@ class TableCopy:
             return False
         self._report.finish()
         rows = sum(table.rows for table in self._report.facts.tables)
-        logger.info("tables copied", sink=self._name, tables=len(relids), rows=rows)
+        counted = {"rows": rows} if rows else {}  # of a sink that reads frames nobody counts
+        logger.info("tables copied", sink=self._name, tables=len(relids), **counted)
         return True
 
     def _apply(self, end: str, *steps: LogStep) -> bool:

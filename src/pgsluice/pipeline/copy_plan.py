@@ -77,7 +77,7 @@ class CopyStep(LogStep):
         whole = all(isinstance(part, CopyRange) and not part.resumes for part in self._copied)
         return (
             [part for part in self._copied if isinstance(part, CopyRange)]
-            if whole and not self._chain
+            if whole and not self._modification
             else ()
         )
 

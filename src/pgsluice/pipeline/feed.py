@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING
 
 from pgsluice.changelog.arriving import BrokenOffError
 from pgsluice.errors import TableChangedError
+from pgsluice.modifiers.chain import Modification
+from pgsluice.modifiers.columns.apply import ColumnFilter
 from pgsluice.pipeline.arriving import ArrivingStep, EarlyStart
 from pgsluice.pipeline.batch import LogBatch, LogStep, SchemaStep
 from pgsluice.pipeline.late_views import with_late_views
+from pgsluice.pipeline.passed_entries import PassedEntries, passed_entries
 from pgsluice.pipeline.schema_steps import (
     for_target,
+    passed_over,
     read_entries,
     refused_change,
     require_unchanged,
@@ -27,6 +31,7 @@ from pgsluice.pipeline.schema_steps import (
 from pgsluice.pipeline.schema_versions import note_entries
 from pgsluice.schema.catalog import tables_with
 from pgsluice.sinks.base import TakesSchema, keeps_texts
+from pgsluice.source.schema_entries import read_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -63,6 +68,7 @@ class Way:
     copies_first: bool  # whether tables that are not there yet are copied
     copies_once: bool  # beside another loop: tables that change are begun with again
     applies_schema: bool
+    copies_schema: bool  # whether the copy of tables makes all other objects as well
 
 
 class Feed:
@@ -76,7 +82,7 @@ class Feed:
         self._anew = anew
         self._intake = intake
         self._ahead = ahead
-        rest = way.chain, way.session, way.scratch
+        rest = Modification(), way.session, way.scratch  # only what no modifier has to see begins early
         self._early = EarlyStart(
             standing.sink, standing.reader, lambda *parts: ArrivingStep(*parts, standing.stopping, *rest)
         )
@@ -126,15 +132,25 @@ class Feed:
 
     def _apply_with_schema(self, slice_: LogSlice) -> None:
         """Rows and changes of the schema, in the order of the source and in one go."""
-        standing, source = self._standing, self._way.source
-        wanted = source.wanted if source is not None else lambda *_: True
-        entries = {
-            range_: for_target(entry, standing.renames, self._way.catalog)
-            for range_, entry in read_entries(slice_.ranges, wanted, standing.copies).items()
-        }
-        changes = [change for entry in entries.values() for change in entry.changes]
-        self._note_made(changes, slice_.start)
-        rewritten = self._with_other_rows(changes) & standing.copied_tables
+        standing = self._standing
+        entries: Mapping[LogRange, SchemaEntry] = {}
+        rewritten: set[int] = set()
+        renamed: set[int] = set()
+
+        def read() -> None:  # the source is asked for what the log does not have
+            nonlocal entries, rewritten, renamed
+            noted = self._noted(slice_)
+            renamed = self._pass_over(noted.values())
+            entries = {
+                range_: for_target(self._without_columns(entry), standing.renames, self._way.catalog)
+                for range_, entry in noted.items()
+            }
+            changes = [change for entry in entries.values() for change in entry.changes]
+            self._note_made(changes, slice_.start)
+            rewritten = self._with_other_rows(changes) & standing.copied_tables
+
+        if not standing.with_patience(read):
+            return
         entries = with_copied_anew(entries, rewritten)
         anew = (*standing.left_alone, *sorted(rewritten - {*standing.left_alone}))
         has_views = isinstance(standing.sink, TakesSchema)
@@ -164,16 +180,43 @@ class Feed:
             standing.late_views = views
             if rewritten:
                 standing.with_patience(lambda: self._anew.take_rewritten(rewritten))
+            if renamed:
+                standing.with_patience(lambda: self._anew.offer_again(renamed))
+
+    def _pass_over(self, entries: Collection[SchemaEntry]) -> set[int]:
+        """Note which tables have another name by which they are out of the pipeline, or in it again."""
+        standing, source = self._standing, self._way.source
+        if source is None or standing.copies is None:
+            return set()
+        newest = {version.relid: version for version in self._store.versions()}
+        found = passed_over(entries, source.carries, newest.values()) & standing.copied_tables
+        if found:
+            left = tuple(sorted({*standing.copies.left} | found))
+            standing.copies = replace(standing.copies, left=left)
+        return found
+
+    def _noted(self, slice_: LogSlice) -> dict[LogRange, SchemaEntry]:
+        """The changes of the schema in a slice, as the source has noted them."""
+        standing, source = self._standing, self._way.source
+        takes = source.takes if source is not None else lambda _: True
+        return read_entries(slice_.ranges, takes, standing.copies, schema_copied=self._way.copies_schema)
+
+    def _without_columns(self, entry: SchemaEntry) -> SchemaEntry:
+        for columns in self._way.chain.of_kind(ColumnFilter):
+            entry = columns.entry_without(entry)
+        return entry
 
     def _with_other_rows(self, changes: Sequence[ObjectChange]) -> set[int]:
         """Tables whose rows have changed without a word in the stream."""
         source, catalog = self._way.source, self._way.catalog
         lists = source is not None and source.lists_tables
         found = {change.oid for change in changes if change.rewritten or (lists and change.is_attached)}
-        reworded = [change.oid for change in changes if change.rewords]
-        if reworded and catalog is not None and keeps_texts(self._standing.sink):
-            with catalog() as conn:
-                found |= tables_with(conn, reworded)
+        if keeps_texts(self._standing.sink):
+            found |= {change.oid for change in changes if change.fills}
+            reworded = [change.oid for change in changes if change.rewords]
+            if reworded and catalog is not None:
+                with catalog() as conn:
+                    found |= tables_with(conn, reworded)
         return found
 
     def _hand_over(self, batch: LogBatch, slice_: LogSlice) -> None:
@@ -217,7 +260,7 @@ class Feed:
         begun = self._early.begin(
             position,
             standing.token,
-            lambda ranges: self._resolve(ranges, position, early=True),
+            lambda ranges: self._resolve_early(ranges, position),
             lambda end: standing.progress(end).encode(),
         )
         if begun is None:
@@ -243,21 +286,32 @@ class Feed:
         )
 
     def _step(self, slice_: LogSlice) -> LogStep:
+        chain = self._way.chain
         parts, tables = self._resolve(slice_.ranges, slice_.start)
+        passed = self._passed(slice_)  # first: columns are known by their names at that time
+        modification = chain.of(tables)
+        if passed:
+            modification = modification.then(passed)
         return LogStep(
             parts,
-            tables,
-            self._way.chain,
+            self._renamed({number: chain.narrowed(version) for number, version in tables.items()}),
+            modification,
             self._way.session,
             self._way.scratch,
             small=self._intake.is_small(slice_),
-            on_driver=self._intake.on_driver,
+            on_driver=self._intake.on_driver and not modification,
         )
+
+    def _passed(self, slice_: LogSlice) -> PassedEntries:
+        """What is left of the changes of the schema in a slice, for a target that is given them as rows."""
+        entries = [read_entry(range_) for range_ in slice_.ranges if range_.schema]
+        narrow = self._without_columns if self._way.chain.of_kind(ColumnFilter) else None
+        return passed_entries(entries, self._way.source, narrow)
 
     def _resolve(
         self, ranges: Sequence[LogRange], after: Lsn, *, early: bool = False
     ) -> tuple[list[DecodableRange], dict[int, TableVersion]]:
-        """Ranges that follow a position, ready to be decoded, with their tables as the target calls them."""
+        """Ranges that follow a position, ready to be decoded, with their tables."""
         parts, tables = self._relations.resolve(ranges)
         copies = self._standing.copies
         if self._way.copies_first and early and self._anew.unknown(tables.values(), copies):
@@ -272,8 +326,18 @@ class Feed:
             )
             parts = [replace(part, copied=copied) for part in parts]
         self._note_met(tables.values())
+        return parts, dict(tables)
+
+    def _resolve_early(
+        self, ranges: Sequence[LogRange], after: Lsn
+    ) -> tuple[list[DecodableRange], dict[int, TableVersion]]:
+        """The same for ranges of a transaction whose end is not there yet, as the target calls its tables."""
+        parts, tables = self._resolve(ranges, after, early=True)
+        return parts, self._renamed(tables)
+
+    def _renamed(self, tables: Mapping[int, TableVersion]) -> dict[int, TableVersion]:
         renames = self._standing.renames
-        return parts, {number: renames.version(version) for number, version in tables.items()}
+        return {number: renames.version(version) for number, version in tables.items()}
 
     def _note_met(self, versions: Iterable[TableVersion]) -> None:
         for version in versions:
@@ -285,6 +349,9 @@ class Feed:
     def _copied_at(self, version: TableVersion, copies: Copies, after: Lsn) -> Lsn | None:
         """Where a table was copied last, if after a position; or one that took its name since."""
         names = self._copied_names
+        if self._way.copies_schema and self._way.applies_schema and version.relid not in copies.tables:
+            # It was gone at the last point, or it had been copied there.
+            return copies.last_point if copies.last_point > after else None
         points = [
             lsn
             for lsn, relids in copies.points.items()

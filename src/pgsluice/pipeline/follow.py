@@ -1,7 +1,8 @@
 """
 Following a log for a person's eyes: entries or protocol messages, as lines.
 
-Not the way of the data: a line per row is made in Python, without Spark, as soon as a row is durable.
+Not the way of the data: a line per row is made in Python as soon as a row is durable; without Spark, unless
+the pipeline has modifiers, which people's eyes are not spared.
 """
 
 from __future__ import annotations
@@ -12,17 +13,22 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from pgsluice.changelog.envelope import DELETE, INSERT, MESSAGE, SNAPSHOT, TRUNCATE, UPDATE
 from pgsluice.changelog.plan import LogRange, LogSlice
 from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.reader import LogReader
 from pgsluice.changelog.scan import HEADER
+from pgsluice.modifiers.chain import Chain
 from pgsluice.schema.store import SchemaStore
 from pgsluice.source.pgoutput.plain import decode_message
 from pgsluice.source.relations import Relations
 from pgsluice.source.tasks import decode
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from pgsluice.schema.table import TableVersion
 
 _SLICE_BYTES: Final = 4 << 20
@@ -55,19 +61,34 @@ def follow(log: Path, start: Lsn | None, render: Render, *, going: Callable[[], 
 class Entries:
     """Renders entries, one line each, for people or as JSON."""
 
-    def __init__(self, *, as_json: bool, wanted: Callable[[str, str], bool] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        as_json: bool,
+        wanted: Callable[[str, str], bool] | None = None,
+        chain: Chain | None = None,
+        spark: Callable[[], SparkSession] | None = None,
+    ) -> None:
         self._relations = Relations(
             SchemaStore(Path(":memory:")),
             wanted=(lambda version: wanted(version.schema, version.name)) if wanted else None,
         )
+        self._chain = chain or Chain()
+        self._spark = spark
         self._line = _json_line if as_json else _plain_line
 
     def __call__(self, slice_: LogSlice) -> Iterator[str]:
         """The lines of some transactions."""
         parts, tables = self._relations.resolve(slice_.ranges)
+        modification = self._chain.of(tables)
+        shown = {number: self._chain.narrowed(version) for number, version in tables.items()}
         for part in parts:
-            for row in decode(part).to_pylist():
-                yield self._line(row, tables.get(row["relation"]))
+            rows: pa.Table | pa.RecordBatch = decode(part)
+            if modification:
+                assert self._spark is not None
+                rows = modification.apply_local(pa.Table.from_batches([rows]), self._spark)
+            for row in rows.to_pylist():
+                yield self._line(row, shown.get(row["relation"]))
 
 
 def messages(slice_: LogSlice) -> Iterator[str]:

@@ -119,6 +119,7 @@ class SinkLoop(threading.Thread):
             copies_first=copies_first and copy_from is not None,  # else a new sink begins with the stream
             copies_once=copies_once,
             applies_schema=follows_schema(sink) and context.notes_schema,
+            copies_schema=isinstance(sink, TakesSchema) and sink.schema_options is not None,
         )
         self._anew = TablesAnew(
             Owner(
@@ -127,6 +128,7 @@ class SinkLoop(threading.Thread):
                 self._anew_pipeline,
                 self._loop_beside,
                 self._keep_anew,
+                chain,
                 applies_schema=self._way.applies_schema,
             ),
             requests,
@@ -275,11 +277,13 @@ class SinkLoop(threading.Thread):
             facts=self.facts,
             touched=TouchedKeys(self._log, store, way.catalog, standing.stopping),
         )
-        self._note_left_out(copy)
-        if way.applies_schema and standing.copies is not None and standing.copies.finished:
-            self._anew.offer(*copy.published())  # begun with when the stream has come to where they were made
-            return
-        if not copy.is_needed(standing.copies):
+        needed = False
+
+        def look() -> None:
+            nonlocal needed
+            needed = self._is_needed(copy)
+
+        if not standing.with_patience(look) or not needed:
             return
         if not is_new:
             standing.reader.next(standing.position, 1)  # raises when changes in between are gone
@@ -292,6 +296,18 @@ class SinkLoop(threading.Thread):
             # Which the copy has, and the loop skips.
             note_entries(standing.reader, store.history, progress.end_lsn)
             standing.move(progress.end_lsn, token)
+
+    def _is_needed(self, copy: TableCopy) -> bool:
+        """Whether tables are to be copied before the stream goes on."""
+        standing, way = self._standing, self._way
+        self._note_left_out(copy)
+        if way.copies_schema and standing.copies is not None and standing.copies.finished:
+            assert isinstance(self._sink, TakesSchema)
+            self._sink.finish_making()  # the last run may have ended just before
+        if way.applies_schema and standing.copies is not None and standing.copies.finished:
+            self._anew.offer(*copy.published())  # begun with when the stream has come to where they were made
+            return False
+        return copy.is_needed(standing.copies)
 
     def _keep_beginning(self) -> None:
         """Letters of a sink without progress would be another's: a new one keeps its own before the first."""
@@ -311,7 +327,19 @@ class SinkLoop(threading.Thread):
 
     def _takes(self, version: TableVersion) -> bool:
         wanted = self._wanted is None or self._wanted(version)
-        return wanted and version.relid not in self._standing.left_alone
+        return (
+            wanted and version.relid not in self._standing.left_alone and not self._is_renamed_away(version)
+        )
+
+    def _is_renamed_away(self, version: TableVersion) -> bool:
+        """Whether a table has left the pipeline by its name; the publication may have it for some seconds."""
+        copies, source = self._standing.copies, self._way.source
+        return (
+            copies is not None
+            and version.relid in copies.left
+            and source is not None
+            and not source.lists(version.schema, version.name)
+        )
 
     def _tend_anew(self) -> None:
         """Begin with tables that are copied anew, and put those in place that are ready."""

@@ -24,6 +24,7 @@ from pgsluice.pipeline.copy import CopySource, TableCopy
 from pgsluice.pipeline.intake import BatchOptions
 from pgsluice.pipeline.loop import SinkLoop
 from pgsluice.pipeline.loop_facts import LoopFacts
+from pgsluice.pipeline.reload import Reloading
 from pgsluice.pipeline.schema_versions import Acknowledgements
 from pgsluice.pipeline.session import LazySpark, SparkOptions
 from pgsluice.schema.renames import Renames
@@ -37,7 +38,10 @@ from pgsluice.state.dead_letter import LetterBook
 from pgsluice.state.requests import Requests
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from pgsluice.pipeline.config.targets import OnError
+    from pgsluice.postgres.session import Connection
     from pgsluice.sinks.base import Sink
     from pgsluice.source.records import PipelineRecord
 
@@ -63,6 +67,9 @@ class Pipeline:
         sinks: one sink, or several by name; each goes at its own pace.
         name: of the pipeline; the record on the source and the progress in targets are kept under it.
         state_dir: of this pipeline alone; by default ``~/.pgsluice/<name>``.
+        chain: what happens to rows on their way.
+        check: raises when the source is not as the chain needs it; asked before anything is made.
+        load_again: gives another chain, checked, when :meth:`reload` asks for it.
         wanted: says which tables go on, by schema and name.
         renames: what tables are called in the targets; for all of them, or by name of the sink.
         mode: whether tables are copied into a new sink before its stream begins.
@@ -80,6 +87,8 @@ class Pipeline:
         log: LogOptions | None = None,
         batch: BatchOptions | Mapping[str, BatchOptions] | None = None,
         chain: Chain | None = None,
+        check: Callable[[PostgresSource, Callable[[], SparkSession]], None] | None = None,
+        load_again: Callable[[PostgresSource, Callable[[], SparkSession]], Chain] | None = None,
         wanted: Callable[[str, str], bool] | None = None,
         renames: Renames | Mapping[str, Renames] | None = None,
         mode: Mode = "snapshot_and_replication",
@@ -95,12 +104,15 @@ class Pipeline:
         self._log = log or LogOptions()
         self._batch = batch or BatchOptions()
         self._chain = chain or Chain()
+        self._check = check
         self._wanted = wanted
         self._renames = renames or Renames()
         self._mode = mode
         self._on_error = on_error
         self._spark = LazySpark(spark or SparkOptions())
         self._listener_logs = dict(listener_logs or {})
+        again = (lambda: load_again(source, self._spark.child)) if load_again is not None else None
+        self._reloading = Reloading(self.state_dir, self._chain, again)
         self._stopping = threading.Event()
         self._looked_at = 0.0
         self._schema_changes = 0  # up to which the publication was looked at
@@ -118,6 +130,8 @@ class Pipeline:
         self._spark.check()
         for name, sink in self._sinks.items():
             self._require_elsewhere(name, sink)
+        if self._check is not None:
+            self._check(self._source, self._spark.child)
         if self._mode == "snapshot":
             with _writable(self.state_dir, self.log_dir):
                 self._source.check()
@@ -139,7 +153,8 @@ class Pipeline:
                 self.finish_at(self._source.current_lsn())
             for loop in self.loops.values():
                 loop.start()
-            self._watch(listener)
+            with self._reloading.listening():
+                self._watch(listener)
             if self._stopping.is_set():
                 logger.info("stopping when the running batch is finished; a second signal stops at once")
             self._stop_loops()
@@ -158,6 +173,10 @@ class Pipeline:
     def stop(self) -> None:
         """Ask a running pipeline to finish; safe in a signal handler."""
         self._stopping.set()
+
+    def reload(self) -> None:
+        """Ask a running pipeline to take its modifiers anew; safe in a signal handler."""
+        self._reloading.ask()
 
     def finish_at(self, lsn: Lsn) -> None:
         """Ask a running pipeline to end once every sink holds everything up to ``lsn``."""
@@ -205,9 +224,16 @@ class Pipeline:
             self._source.url,
             lambda conn: published_tables(conn, record.publication, record.joined),
             self._is_wanted,
-            self._source.schema_only_tables,
+            lambda conn: self._defined_tables(record, conn),
             lists_tables=record.selection.scope == "list",
+            listed=record.selection.matcher if _is_ours(record) else None,
         )
+
+    def _defined_tables(self, record: PipelineRecord, conn: Connection) -> list[int]:
+        """Tables that come without rows: for good, or until the publication has them."""
+        to_come = self._source.tables_to_come(conn) if record.publication_made else []
+        wanted = [table.relid for table in to_come if self._is_wanted(table.schema, table.name)]
+        return [*self._source.schema_only_tables(conn), *wanted]
 
     def _require_elsewhere(self, name: str, sink: Sink) -> None:
         """Refuse a target that is the source: rows would be written over themselves, again and again."""
@@ -278,6 +304,7 @@ class Pipeline:
         """Wait for the end; bring a killed listener back, and pass on what stopped a loop."""
         while not self._stopping.wait(_WATCH_SECONDS):
             self._raise_errors()
+            self._reloading.tend()
             if not any(loop.is_alive() for loop in self.loops.values()):
                 return
             if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
@@ -319,6 +346,11 @@ class Pipeline:
         for loop in self.loops.values():
             if loop.ident is not None:
                 loop.join()
+
+
+def _is_ours(record: PipelineRecord) -> bool:
+    """Whether the publication has a list that we keep up to date."""
+    return record.publication_made and record.selection.scope == "list"
 
 
 @contextlib.contextmanager

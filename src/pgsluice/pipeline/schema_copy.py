@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from pgsluice.errors import TargetError
+from pgsluice.modifiers.columns.apply import ColumnFilter
 from pgsluice.postgres.session import database_identity
+from pgsluice.schema.table_facts import read_facts
 from pgsluice.sinks.base import TakesSchema
 from pgsluice.source.snapshot.catalog_schema import read_catalog_schema
 from pgsluice.source.snapshot.objects import named_objects
@@ -23,16 +26,19 @@ from pgsluice.source.snapshot.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
+    from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.copy import CopySource
     from pgsluice.postgres.session import Connection
-    from pgsluice.schema.renames import Renames
+    from pgsluice.schema.renames import Renames, TableName
     from pgsluice.schema.statements import NamedObject, SchemaStatement
     from pgsluice.sinks.base import Sink
     from pgsluice.source.snapshot.tables import CopiedTable
 
 logger = structlog.get_logger(__name__)
+
+_OF_TABLES: Final = ("TABLE", "SEQUENCE", "SEQUENCE OWNED BY", "DEFAULT", "CONSTRAINT", "FK CONSTRAINT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,18 @@ class SchemaCopy:
         """Make what is not there yet."""
         self.sink.make_objects(self.renames.statements(statements), noted=noted)
 
+    def of_tables(self, tables: Collection[TableName]) -> list[SchemaStatement]:
+        """What makes tables with their defaults and constraints, and nothing else."""
+        named = [
+            re.compile(rf'(?<![\w"])"?{re.escape(schema)}"?\."?{re.escape(name)}"?(?![\w"])')
+            for schema, name in tables
+        ]
+        return [
+            each
+            for each in (*self.before, *self.after)
+            if each.kind in _OF_TABLES and any(name.search(each.sql) for name in named)
+        ]
+
     def set_sequences(self, conn: Connection) -> None:
         """Bring the target's sequences to where the source's are."""
         values = sequence_values(conn)
@@ -90,6 +108,7 @@ def read_schema(
     renames: Renames,
     conn: Connection,
     tables: Sequence[CopiedTable],
+    chain: Chain,
     snapshot: str | None = None,
 ) -> SchemaCopy | None:
     """The schema at a snapshot, or of now; None for a target that takes none."""
@@ -99,17 +118,37 @@ def read_schema(
     kept = [*(table.relation.relid for table in tables), *source.definitions(conn), *empty]
     without, quoted = tables_besides(conn, kept), bool(renames)
     owners, privileges = sink.schema_options.owners, sink.schema_options.privileges
-    dump = dump_schema(conn, snapshot, without=without, owners=owners, privileges=privileges, quoted=quoted)
-    if dump is None:
+    columns = _columns_left_out(conn, tables, chain)
+    dump = None
+    if columns:
+        logger.info("columns are left out: the schema is read from the catalogs", sink=name)
+    else:
+        dump = dump_schema(
+            conn, snapshot, without=without, owners=owners, privileges=privileges, quoted=quoted
+        )
+    if dump is None and not columns:
         logger.info(
             "no pg_dump of the source's version: its schema is read from the catalogs",
             sink=name,
             version=conn.info.server_version // 10000,
         )
+    if dump is None:
         with conn.transaction(force_rollback=True):  # lets go of locks: reading a view takes some
             dump = read_catalog_schema(
-                conn, without=without, owners=owners, privileges=privileges, quoted=quoted
+                conn, without=without, columns=columns, owners=owners, privileges=privileges, quoted=quoted
             )
     named = renames.with_owned(owned_sequences(conn)) if renames else renames
     roles = role_statements(conn) if sink.schema_options.roles else ()
     return SchemaCopy(sink, named, (*roles, *dump.before), dump.after, without)
+
+
+def _columns_left_out(
+    conn: Connection, tables: Sequence[CopiedTable], chain: Chain
+) -> dict[int, Collection[int]]:
+    """By number of the table: the numbers of columns that stay behind, which pg_dump can't leave out."""
+    filters = chain.of_kind(ColumnFilter)
+    facts = read_facts(conn, [table.relation.relid for table in tables]) if filters else []
+    found: dict[int, Collection[int]] = {}
+    for each in filters:
+        found |= each.left_out(facts)
+    return found

@@ -17,14 +17,14 @@ from pgsluice.source.snapshot.tables import owned_sequences
 from pgsluice.state.dead_letter import DDL, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pgsluice.changelog.plan import LogRange
     from pgsluice.errors import ChangeRefusedError
     from pgsluice.pipeline.batch import LogStep
-    from pgsluice.schema.entry import ObjectChange, SchemaEntry
+    from pgsluice.schema.entry import Definition, ObjectChange, SchemaEntry
     from pgsluice.schema.renames import Renames, TableName
-    from pgsluice.schema.table import PgType
+    from pgsluice.schema.table import PgType, TableVersion
     from pgsluice.source.relations import Catalog
 
 _ROWS_FIRST: Final = ("CREATE TABLE AS", "SELECT INTO", "CREATE EXTENSION")
@@ -32,33 +32,62 @@ _ROWS_FIRST: Final = ("CREATE TABLE AS", "SELECT INTO", "CREATE EXTENSION")
 
 
 def read_entries(
-    ranges: Sequence[LogRange], wanted: Callable[[str, str], bool], copies: Copies | None
+    ranges: Sequence[LogRange],
+    takes: Callable[[Definition], bool],
+    copies: Copies | None,
+    *,
+    schema_copied: bool,
 ) -> dict[LogRange, SchemaEntry]:
-    """The changes of the schema among some ranges; of tables, what is wanted and was not copied with them."""
+    """
+    The changes of the schema among some ranges; of tables, what is wanted and was not copied with them.
+
+    ``schema_copied``: the target got all other objects with the copy, too, as they were at its last point.
+    """
     found = {}
     for range_ in ranges:
         if range_.schema:
             assert range_.opened is not None
             entry = read_entry(range_)
             _require_read(entry)
-            found[range_] = _needed(entry, range_.opened.commit_lsn, wanted, copies or Copies())
+            is_copied = (copies or Copies()).last_point > range_.opened.commit_lsn
+            if is_copied and schema_copied:
+                found[range_] = replace(entry, changes=())
+            else:
+                needed = _needed(entry, range_.opened.commit_lsn, takes, copies or Copies())
+                found[range_] = replace(needed, may_be_there=is_copied)
     return found
 
 
 def _needed(
-    entry: SchemaEntry, commit_lsn: int, wanted: Callable[[str, str], bool], copies: Copies
+    entry: SchemaEntry, commit_lsn: int, takes: Callable[[Definition], bool], copies: Copies
 ) -> SchemaEntry:
     def is_needed(change: ObjectChange) -> bool:
         if change.definition.get("kind") != "table":
             return True
-        named = [(each["schema"], each["name"]) for each in (change.before, change.after) if each]
-        return any(wanted(*name) for name in named) and (copies.point_of(change.oid) or 0) <= commit_lsn
+        described = [each for each in (change.before, change.after) if each]
+        return any(map(takes, described)) and (copies.point_of(change.oid) or 0) <= commit_lsn
 
-    return replace(
-        entry,
-        changes=tuple(filter(is_needed, entry.changes)),
-        may_be_there=max(copies.points, default=0) > commit_lsn,
-    )
+    return replace(entry, changes=tuple(filter(is_needed, entry.changes)))
+
+
+def passed_over(
+    entries: Iterable[SchemaEntry], carries: Callable[[Definition], bool], tables: Collection[TableVersion]
+) -> set[int]:
+    """Tables that were renamed out of the pipeline, or into it: they lack the rows of a while."""
+    found = set()
+    for change in (change for entry in entries for change in entry.changes):
+        before, after = change.before, change.after
+        if before is None or after is None:
+            continue
+        if after["kind"] == "table" and carries(before) != carries(after):
+            found.add(change.oid)
+        if change.renames_schema:
+            schemas = before["name"], after["name"]
+            for table in tables:
+                old, new = (carries({"schema": schema, "name": table.name}) for schema in schemas)
+                if table.schema in schemas and old != new:
+                    found.add(table.relid)
+    return found
 
 
 def require_unchanged(ranges: Sequence[LogRange], copies: Copies) -> None:
@@ -90,6 +119,7 @@ def for_target(entry: SchemaEntry, renames: Renames, catalog: Catalog | None) ->
             before=names.renamed(change.before) if change.before else None,
             after=names.renamed(change.after) if change.after else None,
             identity=renames.sql(change.identity) if change.identity else None,
+            part_of=renames.sql(change.part_of) if change.part_of else None,
             old=old,
             new=new,
         )

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from pgsluice import errors
-from pgsluice.errors import JobLostError, MachineError, SluiceError
+from pgsluice.errors import JobLostError, MachineError, SluiceError, TransformError
 from pgsluice.observability.redact import has_secret, hide_secrets
 from pgsluice.pipeline.machine import OLDEST_JAVA, find_java, java_major
 
@@ -48,6 +48,8 @@ _EVERYWHERE: Final = {
     # Recording the call site of every column halves the speed of building a frame.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.log.level": "ERROR",
+    # Keys of digests are literals of expressions, which Spark would show in its plans.
+    "spark.sql.redaction.string.regex": "(?i)(0x|X')[0-9a-f]{128}'?",
 }
 
 _LOCAL: Final = {
@@ -158,15 +160,36 @@ def error_of_job(exc: BaseException) -> SluiceError | None:
     """Our error for a job that failed; None where its tasks raised something that is none of ours."""
     if type(exc).__name__ == "Py4JJavaError":
         return _lost_job(str(exc))
-    if type(exc).__name__ != "PythonException":
+    if type(exc).__name__ == "PythonException":
+        found = _OWN_ERROR.findall(str(exc))
+        return _own_error(*found[-1]) if found else None
+    condition = _condition(exc)
+    if condition == "USER_RAISED_EXCEPTION" and (raised := _RAISED.search(str(exc))):
+        kinds = {getattr(errors, name).code: name for name in errors.__all__}
+        return _own_error(kinds.get(raised[1], "SluiceError"), raised[2])
+    if condition is not None:
+        # Spark's own words show values: those of plain rows, before a modifier has changed them.
+        return TransformError(
+            f"Spark can't evaluate a modifier's expression: {condition}",
+            remedy="Look the condition up in Spark's documentation of error conditions; try_cast and "
+            "coalesce help an expression to stand any value",
+        )
+    return None
+
+
+def _own_error(name: str, message: str) -> SluiceError:
+    kind: type[SluiceError] = getattr(errors, name, SluiceError)
+    return kind(message)
+
+
+def _condition(exc: BaseException) -> str | None:
+    """What Spark calls an error of an expression over a value; None for others."""
+    if "pyspark" not in sys.modules:
         return None
-    found = _OWN_ERROR.findall(str(exc))
-    if not found:
-        return None
-    name, message = found[-1]
-    kind = getattr(errors, name, SluiceError)
-    error: SluiceError = kind(message)
-    return error
+    from pyspark import errors as spark_errors
+
+    kinds = tuple(getattr(spark_errors, name) for name in _OF_EXPRESSIONS)
+    return exc.getCondition() if isinstance(exc, kinds) else None
 
 
 def _lost_job(said: str) -> JobLostError:
@@ -184,6 +207,14 @@ _AROUND_REASON: Final = re.compile(
     r"^: |^.*most recent failure: Lost task [^:]*: |org\.apache\.[\w.]+: | Consider setting .*"
 )
 _LONGEST_REASON: Final = 300
+_OF_EXPRESSIONS: Final = (
+    "ArithmeticException",
+    "ArrayIndexOutOfBoundsException",
+    "DateTimeException",
+    "NumberFormatException",
+    "SparkRuntimeException",
+)
+_RAISED: Final = re.compile(r"(SLUICE-[A-Z-]+): ([^\n]*)")
 _OWN_ERROR: Final = re.compile(r"^pgsluice\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 

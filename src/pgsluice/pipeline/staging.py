@@ -16,12 +16,11 @@ import pyarrow as pa
 from pgsluice.source.tasks import envelope_frame, for_each_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
-    from pgsluice.modifiers.chain import Chain
-    from pgsluice.schema.table import TableVersion
+    from pgsluice.modifiers.chain import Modification
     from pgsluice.source.tasks import Part
 
 _STAGED: Final = "part int, path string"
@@ -30,14 +29,13 @@ _STAGED: Final = "part int, path string"
 def stage(
     spark: SparkSession,
     parts: Sequence[Part],
-    chain: Chain,
-    tables: Mapping[int, TableVersion],
+    modification: Modification,
     directory: Path,
 ) -> list[Path]:
     """Read and modify in tasks; gives the files of the successful ones, in the order of the log."""
     target = str(directory)
-    if chain:
-        written = chain.apply(envelope_frame(spark, parts), tables).mapInArrow(_writer(target), _STAGED)
+    if modification:
+        written = modification.apply(envelope_frame(spark, parts)).mapInArrow(_writer(target), _STAGED)
     else:
         # Nothing changes a row on its way: one hop reads and writes.
         written = for_each_part(

@@ -11,13 +11,15 @@ import pyarrow.compute as pc
 from pgsluice.changelog.reader import LogReader
 from pgsluice.errors import SinkBehindLogError
 from pgsluice.source.relations import Relations
+from pgsluice.source.schema_entries import read_entry
 from pgsluice.source.tasks import decode
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
+    from pgsluice.changelog.plan import LogRange, LogSlice
     from pgsluice.changelog.position import Lsn
     from pgsluice.schema.store import SchemaStore
     from pgsluice.schema.table import TableVersion
@@ -59,28 +61,58 @@ class TouchedKeys:
             return None
         return sorted(found)
 
+    def has_reshaped(self, relids: Collection[int], start: Lsn, end: Lsn) -> bool:
+        """
+        Whether tables were changed in form between two positions, even if they were changed back.
+
+        True as well when that can't be known.
+        """
+        try:
+            return any(
+                slice_ is None or any(_reshapes(range_, relids) for range_ in slice_.ranges)
+                for slice_ in self._slices(start, end)
+            )
+        except SinkBehindLogError:
+            return True
+
     def _rows(
         self, relations: Relations, version: TableVersion, start: Lsn, end: Lsn
     ) -> Iterator[set[Key] | None]:
-        reader = LogReader(self.log)
-        position = start
-        while position < end:
-            slice_ = reader.next(position, _SLICE_BYTES)
+        for slice_ in self._slices(start, end):
             if slice_ is None:
-                if reader.end >= end:
-                    return
-                if self.stopping.is_set():
-                    yield None
-                    return
-                reader.wait(_WAIT_SECONDS)
-                continue
+                yield None
+                return
             parts, tables = relations.resolve(slice_.ranges)
             if any(other.id != version.id for other in tables.values()):
                 yield None
                 return
             for part in parts:
                 yield _keys(decode(part), version)
-            position = slice_.end
+
+    def _slices(self, start: Lsn, end: Lsn) -> Iterator[LogSlice | None]:
+        """What the log has between two positions, which is waited for; None when stopped meanwhile."""
+        reader = LogReader(self.log)
+        position = start
+        while position < end:
+            slice_ = reader.next(position, _SLICE_BYTES)
+            if slice_ is not None:
+                yield slice_
+                position = slice_.end
+            elif reader.end >= end:
+                return
+            elif self.stopping.is_set():
+                yield None
+                return
+            else:
+                reader.wait(_WAIT_SECONDS)
+
+
+def _reshapes(range_: LogRange, relids: Collection[int]) -> bool:
+    """Whether a range is a change of the schema after which rows of some tables are written otherwise."""
+    return range_.schema and any(
+        change.renames_schema or change.rewords or (change.oid in relids and change.reshapes)
+        for change in read_entry(range_).changes
+    )
 
 
 def _keys(rows: pa.RecordBatch, version: TableVersion) -> set[Key] | None:

@@ -26,7 +26,14 @@ _NOT_SHOWN: Final = (  # matched by, or said by others, or different in every da
         "parent_ids",
         "not_null_name",
         "own_not_null",
+        "not_null_no_inherit",  # a server before 18 has no word for it: what heirs have is said of them
+        "heirs_differ",
+        "type_storage",
+        "of_type_id",
+        "needs",
         "using",
+        "detached",
+        "merged",
     ),
 )
 _LONGEST: Final = 200  # of a value in a line

@@ -37,6 +37,7 @@ class ObjectChange:
     identity: str | None = None  # of what was dropped: its name as SQL
     rewritten: bool = False  # all rows of the table are new ones, which the stream does not have
     refreshed: bool = False  # a materialized view was filled
+    part_of: str | None = None  # the index that this one was made a part of: its name as SQL
     anew: bool = False  # the table is copied anew: what rows the target has of it is no matter
     old: TableVersion | None = None  # of a table: as rows had it before, under its name in the target
     new: TableVersion | None = None  # and as they have it from now on
@@ -69,6 +70,19 @@ class ObjectChange:
         relabelled = any(now.get(number, label) != label for number, label in was.items())
         is_composite = self.after["kind"] == "composite"
         return relabelled or (is_composite and _numbers(self.before) != _numbers(self.after))
+
+    @property
+    def fills(self) -> bool:
+        """Whether columns have values of their own by it that were made from others before."""
+        was, now = (
+            {
+                each["number"]: "generated" in each
+                for each in (of or {}).get("columns", ())
+                if "number" in each
+            }
+            for of in (self.before, self.after)
+        )
+        return any(generated and now.get(number) is False for number, generated in was.items())
 
     @property
     def renames_schema(self) -> bool:
@@ -142,6 +156,8 @@ def _as_given(change: ObjectChange) -> dict[str, Any]:
     given |= {"before": change.before, "after": change.after}
     if change.dropped is not None:
         given |= {"dropped": change.dropped, "identity": change.identity}
+    if change.part_of is not None:
+        given |= {"part_of": change.part_of}
     return {**given, "refreshed": True} if change.refreshed else given
 
 
@@ -182,6 +198,7 @@ def _changes(given: Sequence[Mapping[str, Any]]) -> tuple[ObjectChange, ...]:
             each.get("identity"),
             "rewrite" in each,
             "refreshed" in each,
+            each.get("part_of"),
         )
         for each in given
     )

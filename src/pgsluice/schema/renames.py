@@ -89,14 +89,14 @@ class Renames:
             SchemaStatement("SCHEMA", schema, f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
             for schema in sorted(wanted)
         ]
-        renamed = [
-            replace(each, name=self._name(each.name), sql=self._statement(each)) for each in statements
-        ]
+        renamed = [replace(self._renamed(each), sql=self._statement(each)) for each in statements]
         return (*made, *renamed)
 
-    def _name(self, name: str) -> str:
-        schema, dot, rest = name.partition(".")
-        return ".".join(self.table((schema, rest))) if dot else name
+    def _renamed(self, statement: SchemaStatement) -> SchemaStatement:
+        if not statement.place[0]:
+            return statement
+        schema, name = self.table(statement.place)
+        return replace(statement, name=f"{schema}.{name}", schema=schema)
 
     def _statement(self, statement: SchemaStatement) -> str:
         if not statement.kind.endswith("VIEW"):

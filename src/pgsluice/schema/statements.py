@@ -28,6 +28,15 @@ class SchemaStatement:
     kind: str  # as pg_dump names it: TABLE, INDEX, FK CONSTRAINT, …
     name: str  # for people
     sql: str
+    schema: str = ""  # empty where it is not known: the first dot of the name is not the schema's own then
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Schema and name; an empty schema for what is in none."""
+        if self.schema:
+            return self.schema, self.name.removeprefix(f"{self.schema}.")
+        schema, dot, rest = self.name.partition(".")
+        return (schema, rest) if dot else ("", self.name)
 
     @property
     def carries_rows(self) -> bool:

@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -343,8 +343,16 @@ class TakesSchema(Protocol):
         """Make what is not there yet; ``noted``: for a copy that may have to begin again."""
         ...
 
+    def lacks(self, tables: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Those of some tables, by schema and name, that are not there and that it may make."""
+        ...
+
     def is_outdated(self, statements: Sequence[SchemaStatement]) -> bool:
         """Whether an unfinished copy has made something by another statement than the source has now."""
+        ...
+
+    def note_outdated(self) -> None:
+        """Let what an unfinished copy has made be outdated from here on."""
         ...
 
     def unmake(self) -> None:
@@ -361,6 +369,69 @@ class TakesSchema(Protocol):
 
     def fill_views(self, names: Sequence[tuple[str, str]], *, again: bool = False) -> None:
         """Fill the materialized views among these, by schema and name, that have never been filled."""
+        ...
+
+
+Key = tuple[str, ...]
+"""What tells a row from others: the texts of its key, or of a table without one a digest of the row."""
+
+Tally = tuple[int, int]
+"""How many rows there are, and the sum of their digests: the same in whatever order they are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparable:
+    """What of a table is compared."""
+
+    version: TableVersion  # under its name in the target
+    columns: tuple[int, ...]  # by their places in the version
+    key: tuple[int, ...]  # empty: rows are told apart by all that is compared
+
+
+class RowDigests(Protocol):
+    """
+    Rows as numbers that can be compared with those of others, of the same kind of server.
+
+    Rows are dealt out to buckets by their keys, of which there are a power of two.
+    """
+
+    def by_bucket(self, buckets: int) -> dict[int, Tally]:
+        """All rows; a bucket without any is left out."""
+        ...
+
+    def by_key(self, buckets: int, chosen: Sequence[int], keys: Collection[Key] = ()) -> dict[Key, Tally]:
+        """The rows of some buckets, and of these only those with ``keys``, if there are any given."""
+        ...
+
+
+class Comparison(Protocol):
+    """A target that is looked at, and not changed."""
+
+    def progress(self, pipeline: str) -> str | None:
+        """The token that the target holds."""
+        ...
+
+    def columns(self, table: TableVersion) -> Mapping[str, str] | None:
+        """Names and types of a table's columns; None when there is no such table."""
+        ...
+
+    def held(self, table: Comparable) -> RowDigests:
+        """What the target has."""
+        ...
+
+    def expected(self, table: Comparable, rows: pa.Table) -> RowDigests:
+        """What it would have of some rows in the envelope."""
+        ...
+
+
+@runtime_checkable
+class ComparesRows(Protocol):
+    """A sink whose target's rows can be compared with the source's."""
+
+    compares_as_source: bool  # whether digests of its rows are those of a PostgreSQL source
+
+    def comparing(self) -> AbstractContextManager[Comparison]:
+        """Look at the target; nothing has to be open, and a run may be at work beside."""
         ...
 
 

@@ -1,7 +1,7 @@
 """
-The stdout sink: one line of JSON per change, in order, in the shape of pgstream's events.
+The stdout sink: one line of JSON per change, in order.
 
-Neighbours: :mod:`pgsluice.formats.pgstream` makes the lines; this module writes them.
+Neighbours: :mod:`pgsluice.formats` makes the lines; this module writes them.
 
 Unit of parallelism: lines are made by executors when a batch is large, and written by the driver, which
 holds those of one batch. Guarantee: at least once; the pipeline keeps the progress, since standard output
@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from pgsluice.errors import OutputClosedError
+from pgsluice.formats.registry import PGSTREAM, EventFormat, events_in
 from pgsluice.sinks.base import SinkKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pgsluice.formats.registry import Events
     from pgsluice.sinks.base import Batch, DataStep, SinkContext
 
 
@@ -30,6 +32,7 @@ class StdoutConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    format: EventFormat = Field(PGSTREAM, description="The shape of the lines")
     schema_changes: Literal["pass", "ignore"] = Field(
         "pass",
         description="Changes of the source's schema: lines of the table pgsluice.schema_log, or nothing",
@@ -42,9 +45,14 @@ class StdoutSink:
     keeps_progress = False
 
     def __init__(
-        self, output: BinaryIO | None = None, *, schema_changes: Literal["pass", "ignore"] = "pass"
+        self,
+        output: BinaryIO | None = None,
+        *,
+        schema_changes: Literal["pass", "ignore"] = "pass",
+        format: EventFormat = PGSTREAM,  # noqa: A002 - as the option is called
     ) -> None:
         self._output = output if output is not None else sys.stdout.buffer
+        self._events = events_in(format)
         self.schema_changes = schema_changes
 
     def open(self, context: SinkContext) -> str | None:
@@ -55,7 +63,7 @@ class StdoutSink:
         """Write the lines of a batch and flush them."""
         try:
             for step in batch.steps:
-                for line in _lines(step):
+                for line in _lines(step, self._events):
                     self._output.write(line.encode() + b"\n")
             self._output.flush()
         except BrokenPipeError as error:
@@ -76,9 +84,7 @@ class StdoutSink:
         os.close(nowhere)
 
 
-def _lines(step: DataStep) -> Iterator[str]:
-    from pgsluice.formats.pgstream import events
-
+def _lines(step: DataStep, events: Events) -> Iterator[str]:
     lines = events(step.frame(), step.tables).select("event")
     if step.small:
         yield from (row[0] for row in lines.collect())
@@ -89,12 +95,12 @@ def _lines(step: DataStep) -> Iterator[str]:
 
 
 def _build(config: StdoutConfig) -> StdoutSink:
-    return StdoutSink(schema_changes=config.schema_changes)
+    return StdoutSink(schema_changes=config.schema_changes, format=config.format)
 
 
 KIND = SinkKind(
     name="stdout",
-    summary="lines of JSON on standard output, in the shape of pgstream's events",
+    summary="lines of JSON on standard output, in the shape of pgstream's or wal2json's events",
     form="lines",
     guarantee="at least once",
     config=StdoutConfig,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg import sql
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import InvalidSchemaName, LockNotAvailable, UndefinedTable
 
 from pgsluice.errors import (
     ConfigError,
@@ -131,8 +131,8 @@ def refresh(url: str, name: str = DEFAULT_PIPELINE) -> Refreshed:
     Bring the list of a publication that we made up to date.
 
     Raises:
-        SchemaBusyError: others hold locks on its tables. It is for us to give way, before the server sees a
-            deadlock and breaks off what they do.
+        SchemaBusyError: others hold locks on its tables, or have changed them since we looked. It is for us
+            to give way, before the server sees a deadlock and breaks off what they do.
     """
     with source_errors(url, "refresh the publication"), connect(url) as conn, conn.transaction():
         conn.execute(f"SET LOCAL lock_timeout = '{_BRIEFLY}'")
@@ -141,6 +141,10 @@ def refresh(url: str, name: str = DEFAULT_PIPELINE) -> Refreshed:
         except LockNotAvailable as exc:
             raise SchemaBusyError(
                 "the publication can't be changed now: others hold locks on tables"
+            ) from exc
+        except (UndefinedTable, InvalidSchemaName, UnsafePublicationError) as exc:
+            raise SchemaBusyError(
+                f"the publication can't be changed now: others change tables ({exc})"
             ) from exc
 
 

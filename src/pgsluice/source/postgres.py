@@ -16,10 +16,16 @@ import structlog
 
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import NotInitializedError, SchemaBusyError, TablesDifferError
-from pgsluice.postgres.session import ANSWER_SECONDS, Connection, answering_within, database_identity
+from pgsluice.postgres.session import (
+    ANSWER_SECONDS,
+    Connection,
+    answering_within,
+    database_identity,
+    has_relation,
+)
 from pgsluice.source.connect import connect, source_errors, wal_position
 from pgsluice.source.event_triggers import has_triggers
-from pgsluice.source.identity import read_tables
+from pgsluice.source.identity import SourceTable, read_tables
 from pgsluice.source.install import InitOptions, InitReport, init, refresh
 from pgsluice.source.listener import Confirm, ListenerOptions, Origin
 from pgsluice.source.records import PipelineRecord, read_record, require_pipeline
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from pgsluice.source.pgoutput.messages import Relation
     from pgsluice.source.snapshot.tables import CopiedTable
 
 logger = structlog.get_logger(__name__)
@@ -216,9 +223,21 @@ class PostgresSource:
         left_out = [left.table for left in plan.left_out if not left.table.extension]
         return chosen_tables(conn, [table.relid for table in (*plan.published, *left_out)])
 
+    def tables_of(self, conn: Connection, name: str) -> list[Relation]:
+        """The tables of a pipeline: those of its stream, or those that are asked for before there is one."""
+        record = read_record(conn, name) if has_relation(conn, "pgsluice", "pipeline") else None
+        tables = published_tables(conn, record.publication) if record else self.chosen_tables(conn)
+        return [table.relation for table in tables]
+
     def schema_only_tables(self, conn: Connection) -> list[int]:
         """The tables of which targets get the definition and no rows, by their numbers."""
         return [table.relid for table in schema_only(read_tables(conn), self._selection)]
+
+    def tables_to_come(self, conn: Connection) -> list[SourceTable]:
+        """The tables that are in the stream, or will be when the publication is brought up to date."""
+        if self._selection.scope != "list":
+            return []  # a publication of that kind is always up to date
+        return list(choose(read_tables(conn), self._selection, conn.info.server_version).published)
 
     def published(self, name: str) -> tuple[list[CopiedTable], Lsn]:
         """The tables that are in a pipeline's stream now, and where that is."""

@@ -53,6 +53,11 @@ class DecodableRange:
     relations: tuple[RelationAt, ...]
     copied: tuple[tuple[int, int], ...] = ()  # versions whose copy has what was committed before an LSN
 
+    @property
+    def text_bytes(self) -> int:
+        """How much text the entries have, at most: values are sent as text."""
+        return self.range.end - self.range.start
+
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The entries, but for those that a copy of their table has already."""
         from pgsluice.source.tasks import decode, without_copied

@@ -12,7 +12,6 @@ from __future__ import annotations
 import select
 import socket
 import struct
-import sys
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -37,9 +36,10 @@ if TYPE_CHECKING:
     from pgsluice.changelog.position import Lsn
 
 BUFFER_BYTES: Final = 4 << 20  # grows when one row is larger
-_RECEIVE_BUFFER: Final = 4 << 20  # the kernel's: what arrives while we write the last piece
-_LOW_WATER: Final = 1 << 20  # bytes to wait for while traffic is high: few, large reads
-_LOW_WATER_WAIT: Final = 0.05  # seconds to wait for them; a slow machine needs 25 ms for as many bytes
+_RECEIVE_BUFFER: Final = 4 << 20  # the kernel's: what gathers while we wait or write the last piece
+_GATHER_SECONDS: Final = 0.025  # without a look at the line while traffic is high: few, large reads
+_UNIX_GATHER_SECONDS: Final = 0.001  # a socket of a file holds only some hundred messages
+_GATHERED: Final = 2 << 20  # after as much in one read the next follows at once: more lies behind it
 _BUSY: Final = 32 << 10  # as much in one of the next two times means that traffic is high
 _RISE_SECONDS: Final = 0.005  # while traffic is low: soon found out when it rises
 _FALL_SECONDS: Final = 0.25  # while it is high: longer, since the server is silent while it sorts
@@ -141,39 +141,36 @@ class _Buffer:
 
 class _Gate:
     """
-    Waiting at a socket: for the first byte while traffic is low, for a large piece while it is high.
+    Waiting at a socket: for the first byte while traffic is low, for a piece to gather while it is high.
 
     The server flushes message by message. Woken by each, we would read a million rows in some 200 thousand
-    pieces, and waking us would cost the server as much again; this way they are some hundreds. A read's
-    own size says nothing about traffic, for who reads fast reads little; so bytes are counted over time.
+    pieces, and waking us would cost the server as much again; this way they are some hundreds. Nobody waits
+    at the line meanwhile: also a low-water mark (SO_RCVLOWAT) has the kernel acknowledge each message by
+    itself, in the server's time, which doubles the CPU that sending takes. A read's own size says nothing
+    about traffic, for who reads fast reads little; so bytes are counted over time.
     """
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
-        self._low_water = 1
+        self._busy = False  # traffic is high
+        self._received = 0  # by the last read
         self._recent, self._recent_since = 0, time.monotonic()  # bytes, and since when they are counted
-        self._can_wait_for_more = sys.platform == "linux" and line.family != socket.AF_UNIX
+        self._gather_seconds = _GATHER_SECONDS if line.family != socket.AF_UNIX else _UNIX_GATHER_SECONDS
 
     def wait(self, timeout: float, wake: int) -> None:
         """Until bytes have come, ``wake`` is readable or the time is over."""
-        limit = min(timeout, _LOW_WATER_WAIT) if self._low_water > 1 else timeout
-        select.select([self._line.fileno(), wake], [], [], limit)
+        if self._busy and self._received < _GATHERED:
+            select.select([wake], [], [], min(timeout, self._gather_seconds))
+        select.select([self._line.fileno(), wake], [], [], timeout)
 
     def count(self, received: int) -> None:
         """Take note of what was read."""
+        self._received = received
         self._recent += received
         now = time.monotonic()
-        if now - self._recent_since >= (_FALL_SECONDS if self._low_water > 1 else _RISE_SECONDS):
-            self._set_low_water(_LOW_WATER if self._recent >= _BUSY else 1)
+        if now - self._recent_since >= (_FALL_SECONDS if self._busy else _RISE_SECONDS):
+            self._busy = self._recent >= _BUSY
             self._recent, self._recent_since = 0, now
-
-    def _set_low_water(self, wanted: int) -> None:
-        if self._can_wait_for_more:
-            if wanted != self._low_water:
-                self._line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
-        elif wanted > 1:
-            time.sleep(0.001)  # no low-water mark here: let a piece gather
-        self._low_water = wanted
 
 
 class _SocketStream(_Buffer):

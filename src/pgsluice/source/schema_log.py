@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from psycopg.rows import dict_row
 
 from pgsluice.errors import NotInitializedError
-from pgsluice.postgres.session import ANSWER_SECONDS, answering_within
+from pgsluice.postgres.session import ANSWER_SECONDS, answering_within, has_relation
 from pgsluice.schema.describe import known_objects
 from pgsluice.schema.entry import SchemaEntry
 from pgsluice.schema.migrate import installed_version
@@ -34,6 +34,7 @@ INSERT INTO pgsluice.schema_ack AS a (pipeline, schema, version, log_id) VALUES 
     ON CONFLICT (pipeline, schema) DO UPDATE
    SET version = excluded.version, log_id = excluded.log_id, at = excluded.at
  WHERE (a.version, a.log_id) <> (excluded.version, excluded.log_id)"""
+_LAST_IDS: Final = "SELECT id FROM pgsluice.schema_log ORDER BY id DESC LIMIT 1000"
 _SINCE: Final = 2  # the migration that made the table
 
 
@@ -44,6 +45,24 @@ def read_log(url: str, limit: int) -> list[SchemaEntry]:
         with conn.cursor(row_factory=dict_row) as cursor:
             rows = cursor.execute(_LAST, (limit,)).fetchall()
     return [SchemaEntry.of_row(row) for row in reversed(rows)]
+
+
+def last_entries(conn: Connection) -> frozenset[int]:
+    """
+    The numbers of the last entries that a connection sees; none where changes are not noted.
+
+    Not the highest alone: one that was made earlier may be committed later.
+    """
+    if not has_relation(conn, "pgsluice", "schema_log"):
+        return frozenset()
+    return frozenset(number for (number,) in conn.execute(_LAST_IDS))
+
+
+def has_changed_since(url: str, seen: frozenset[int]) -> bool:
+    """Whether the schema was changed since the last entries were these."""
+    with source_errors(url, "read the changes of the schema"), connect(url) as conn:
+        now = last_entries(conn)
+    return any(number > min(seen, default=0) for number in now - seen)
 
 
 @dataclass(frozen=True, slots=True)

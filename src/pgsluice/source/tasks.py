@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 Item = TypeVar("Item")
 
 _RESULT: Final = "task int, done string"
+_MOST_BYTES: Final = 256 << 20  # of text that may come back from the JVM in one piece
+_BATCH_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+_NO_LIMIT: Final = 2**31 - 1  # Spark's own word for it
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +63,11 @@ def without_copied(rows: pa.RecordBatch, copied: Sequence[tuple[int, int]]) -> p
 
 
 class Part(Protocol):
-    """Some entries, named by plain data: a range of the log, or pages of a table."""
+    """
+    Some entries, named by plain data: a range of the log, or pages of a table.
+
+    One that knows how much text they have says so with ``text_bytes``.
+    """
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The entries, in the envelope and in order; each batch is bounded in size."""
@@ -90,7 +98,22 @@ def envelope_frame(spark: SparkSession, parts: Sequence[Part]) -> DataFrame:
     """The rows of all parts as a frame, in their order."""
     from pgsluice.changelog.envelope import SPARK_ENVELOPE
 
+    _size_batches(spark, parts)
     return for_each_part(spark, parts, lambda _, rows: rows, SPARK_ENVELOPE)
+
+
+def _size_batches(spark: SparkSession, parts: Sequence[Part]) -> None:
+    """
+    How large the batches are in which rows come back from the JVM to Python, in this session from now on.
+
+    Spark can bound them by bytes. It then asks for their size after each row, and the answer takes as long as
+    the batch has rows: 100 microseconds in one of 65,536. So there is no such bound where all rows together
+    have room in memory; and where nobody knows their size, batches have few rows.
+    """
+    sizes: list[int | None] = [getattr(part, "text_bytes", None) for part in parts]
+    fits = None not in sizes and sum(filter(None, sizes)) <= _MOST_BYTES
+    spark.conf.set(_BATCH_ROWS, 4096 if fits else 1024)  # larger ones leave the processor's caches
+    spark.conf.set(_BATCH_BYTES, _NO_LIMIT if fits else 64 << 20)
 
 
 def typed_part_frame(

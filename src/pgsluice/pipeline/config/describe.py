@@ -83,7 +83,7 @@ def settings(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[S
 def values(section: BaseModel, prefix: Key = ()) -> Iterator[tuple[Key, str]]:
     """Every value that a configuration has, as people may see it: secrets are masked."""
     for name, field in type(section).model_fields.items():
-        value, key = getattr(section, name), (*prefix, name)
+        value, key = getattr(section, name), (*prefix, field.alias or name)
         if isinstance(value, BaseModel):
             yield from values(value, key)
         elif item_section_of(field.annotation) is not None:

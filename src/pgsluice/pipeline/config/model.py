@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from pgsluice.errors import ConfigError
-from pgsluice.pipeline.config.section import Pattern, Reserved, Section
+from pgsluice.modifiers.row_filter import TableFilter
+from pgsluice.modifiers.transformer.rules import Transformations
+from pgsluice.pipeline.config.section import Pattern, Reserved, Section, TableName
 from pgsluice.pipeline.config.source import PostgresSourceConfig, SourceConfig
 from pgsluice.pipeline.config.targets import (
     BatchConfig,
@@ -101,6 +103,9 @@ class FilterConfig(Section):
     exclude_tables: tuple[Pattern, ...] = ()
     """These don't go on, whatever include_tables says."""
 
+    tables: dict[TableName, TableFilter] = Field(default={})
+    """What of tables goes on, by where, operations or columns: public.orders: {where: "total > 10"}."""
+
     def matcher(self) -> TableMatcher:
         """The tables that go on."""
         return TableMatcher.parse(self.include_tables or ("*.*",), self.exclude_tables)
@@ -111,6 +116,12 @@ class ModifiersConfig(Section):
 
     filter: FilterConfig = FilterConfig()
     """Which tables go on to the targets, of those that are captured."""
+
+    transformations: Transformations = Transformations()
+    """Which values are changed on their way, and how."""
+
+    sanitize: bool = False
+    """Take out what targets refuse: NUL, and bytes that are no UTF-8."""
 
     @model_validator(mode="before")
     @classmethod

@@ -72,11 +72,12 @@ class LetterReader:
                 )
                 found.append(rows.filter(same))
                 tables |= versions
-        named = {number: self.renames.version(version) for number, version in tables.items()}
+        named = {
+            number: self.renames.version(self.chain.narrowed(version)) for number, version in tables.items()
+        }
         rows = pa.concat_tables(found)
         _require_all(rows, named, letters)
-        if self.chain:
-            rows = self.chain.apply_local(rows, named, self.spark)
+        rows = self.chain.of(tables).apply_local(rows, self.spark)
         return _meant(rows, named, letters), named
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pgsluice.errors import GapError, LogError, SluiceError, TargetError
-from pgsluice.modifiers.chain import Chain
+from pgsluice.modifiers.chain import Modification
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.batch import LogBatch, LogStep
 from pgsluice.pipeline.letters.reading import HeldRows
@@ -142,7 +142,7 @@ class Replay:
         moved = replace(progress, replays=progress.replays + 1)
         self.desk.book.begin_replay(judged.taken, moved.replays)
         parts = [HeldRows(rows.taken) for rows in judged.rows]
-        step = LogStep(parts, judged.tables, Chain(), self.reader.spark, self.scratch, small=True)
+        step = LogStep(parts, judged.tables, Modification(), self.reader.spark, self.scratch, small=True)
         failpoint("letters.before_replay")
         self.desk.sink.apply(LogBatch(token, moved.encode(), (step,)))
         failpoint("letters.after_replay")

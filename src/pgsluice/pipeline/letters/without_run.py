@@ -10,10 +10,10 @@ from pgsluice.changelog.lock import LogLock
 from pgsluice.changelog.position import Progress
 from pgsluice.changelog.reader import LogReader
 from pgsluice.errors import ConfigError
-from pgsluice.modifiers.chain import Chain
 from pgsluice.pipeline.letters.desk import Desk
 from pgsluice.pipeline.letters.reading import LetterReader
 from pgsluice.pipeline.letters.replay import Replay
+from pgsluice.pipeline.modify import chain_of_others
 from pgsluice.pipeline.session import LazySpark, SparkOptions
 from pgsluice.schema.store import SchemaStore
 from pgsluice.sinks.base import SinkContext
@@ -47,7 +47,7 @@ def letter_reader(config: Config, target: Target, store: SchemaStore) -> LetterR
         return matches(version.schema, version.name)
 
     spark = LazySpark(SparkOptions()).child
-    return LetterReader(config.log_dir, lambda: store, Chain(), spark, target.renames, wanted)
+    return LetterReader(config.log_dir, lambda: store, chain_of_others(config), spark, target.renames, wanted)
 
 
 def replay_without_run(config: Config, target: Target, ids: Collection[int]) -> None:

@@ -36,6 +36,46 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 SELECT jsonb_agg(item::text ORDER BY item::text) FROM unnest(items) AS item
 $$;
 
+-- The tables and views that an object is made with; of views, of their rules. A target may lack some.
+CREATE OR REPLACE FUNCTION pgsluice.describe_needs(class oid, object oid, but oid) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+SELECT jsonb_agg(DISTINCT format('%I.%I', n.nspname, c.relname))
+  FROM pg_depend d
+  LEFT JOIN pg_type t ON d.refclassid = 'pg_type'::regclass AND t.oid = d.refobjid  -- the type of its rows
+  LEFT JOIN pg_type e ON e.oid = t.typelem
+  JOIN pg_class c ON c.relkind IN ('r', 'p', 'v', 'm', 'f') AND c.oid = CASE d.refclassid
+      WHEN 'pg_class'::regclass THEN d.refobjid ELSE coalesce(nullif(t.typrelid, 0), e.typrelid) END
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE d.classid = class AND d.objid = object AND c.oid <> but
+   AND d.refclassid IN ('pg_class'::regclass, 'pg_type'::regclass)
+$$;
+
+-- Options of a relation or column by their names.
+CREATE OR REPLACE FUNCTION pgsluice.describe_options(options text[], prefix text) RETURNS jsonb
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+SELECT jsonb_object_agg(prefix || o.option_name, o.option_value) FROM pg_options_to_table(options) o
+$$;
+
+-- How much is looked at for statistics, where it was said; NULL stands for the server's own choice from version 17 on.
+CREATE OR REPLACE FUNCTION pgsluice.describe_target(said int) RETURNS int
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$ SELECT nullif(said, -1) $$;
+
+-- How a column is kept, where that is not the way of its type.
+CREATE OR REPLACE FUNCTION pgsluice.describe_storage(said "char") RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+SELECT CASE said WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' WHEN 'x' THEN 'EXTENDED' END
+$$;
+
+-- Whether heirs have another rule than their parent about NULL, as they have when it alone was changed. From version 18
+-- on some may have it as their own, and keep it then: it was the parent alone if all have it still.
+CREATE OR REPLACE FUNCTION pgsluice.describe_heirs_differ(relation oid, of_name name, is_not_null boolean) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+SELECT nullif(CASE WHEN current_setting('server_version_num')::int < 180000 THEN bool_or(a.attnotnull <> is_not_null)
+           ELSE NOT is_not_null AND bool_and(a.attnotnull) END, false)
+  FROM pg_inherits i JOIN pg_attribute a ON a.attrelid = i.inhrelid
+ WHERE i.inhparent = relation AND a.attname = of_name
+$$;
+
 CREATE OR REPLACE FUNCTION pgsluice.describe_sequence(relation oid) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 SELECT jsonb_strip_nulls(jsonb_build_object(
@@ -83,6 +123,16 @@ SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
            'not_null_not_valid', (SELECT r.conname FROM pg_constraint r
               WHERE r.conrelid = a.attrelid AND r.contype = 'n' AND r.conkey = ARRAY[a.attnum]
                 AND NOT r.convalidated AND r.conislocal),
+           'not_null_no_inherit', (SELECT r.conname FROM pg_constraint r
+              WHERE r.conrelid = a.attrelid AND r.contype = 'n' AND r.conkey = ARRAY[a.attnum] AND r.connoinherit),
+           'heirs_differ', CASE WHEN c.relkind = 'r' AND c.relhassubclass
+               THEN pgsluice.describe_heirs_differ(c.oid, a.attname, a.attnotnull) END,
+           'storage', CASE WHEN a.attstorage <> t.typstorage THEN pgsluice.describe_storage(a.attstorage) END,
+           'type_storage', CASE WHEN a.attstorage <> t.typstorage THEN pgsluice.describe_storage(t.typstorage) END,
+           'compression', CASE a.attcompression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' END,
+           'statistics', pgsluice.describe_target(a.attstattarget),
+           'options', pgsluice.describe_options(a.attoptions, ''),
+           'acl', pgsluice.describe_rights(a.attacl),
            'default', CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END,
            'generated', CASE WHEN a.attgenerated <> '' THEN jsonb_build_object(
                'as', pg_get_expr(d.adbin, d.adrelid), 'stored', a.attgenerated = 's') END,
@@ -100,6 +150,7 @@ SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
            'comment', col_description(a.attrelid, a.attnum)
        )) ORDER BY a.attnum), '[]')
   FROM pg_attribute a
+  JOIN pg_class c ON c.oid = a.attrelid
   JOIN pg_type t ON t.oid = a.atttypid
   LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
  WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped
@@ -113,8 +164,18 @@ SELECT jsonb_strip_nulls(jsonb_build_object(
            'constraints', (SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                    'id', r.oid::int8, 'name', r.conname, 'type', r.contype,
                    'definition', pg_get_constraintdef(r.oid),
+                   'needs', (SELECT format('%I.%I', fn.nspname, f.relname)  -- what a key of another table refers to
+                       FROM pg_class f JOIN pg_namespace fn ON fn.oid = f.relnamespace
+                      WHERE f.oid = nullif(r.confrelid, r.conrelid)),
+                   'inherited', nullif(r.coninhcount > 0, false),
+                   'alone', nullif(k.relkind = 'I' AND NOT x.indisvalid, false),  -- without partitions', so far
+                   'clustered', nullif(x.indisclustered, false),
+                   'options', CASE WHEN k.relkind = 'i' THEN pgsluice.describe_options(k.reloptions, '') END,
+                   'index_comment', obj_description(k.oid, 'pg_class'),
                    'comment', obj_description(r.oid, 'pg_constraint'))) ORDER BY r.contype = 'f', r.oid)
                FROM pg_constraint r
+               LEFT JOIN pg_index x ON x.indexrelid = r.conindid AND r.contype IN ('p', 'u', 'x')
+               LEFT JOIN pg_class k ON k.oid = x.indexrelid
               WHERE r.conrelid = c.oid AND r.contype IN ('p', 'u', 'x', 'c', 'f') AND r.conparentid = 0
                 AND r.conislocal),
            'unlogged', nullif(c.relpersistence = 'u', false),
@@ -128,8 +189,10 @@ SELECT jsonb_strip_nulls(jsonb_build_object(
            'parent_ids', (SELECT jsonb_agg(i.inhparent::int8 ORDER BY i.inhseqno)
                FROM pg_inherits i WHERE i.inhrelid = c.oid),
            'of_type', CASE WHEN c.reloftype <> 0 THEN format_type(c.reloftype, NULL) END,
-           'options', (SELECT jsonb_object_agg(o.option_name, o.option_value)
-               FROM pg_options_to_table(c.reloptions) o),
+           'of_type_id', nullif(c.reloftype, 0)::int8,
+           'options', CASE WHEN w.reloptions IS NULL THEN pgsluice.describe_options(c.reloptions, '')
+               ELSE coalesce(pgsluice.describe_options(c.reloptions, ''), '{}')
+                   || pgsluice.describe_options(w.reloptions, 'toast.') END,
            'identity', CASE c.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING' WHEN 'i' THEN (
                SELECT 'USING INDEX ' || quote_ident(x.relname) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
                 WHERE i.indrelid = c.oid AND i.indisreplident) END,
@@ -139,6 +202,7 @@ SELECT jsonb_strip_nulls(jsonb_build_object(
            'comment', obj_description(c.oid, 'pg_class')))
   FROM pg_class c
   JOIN pg_namespace n ON n.oid = c.relnamespace
+  LEFT JOIN pg_class w ON w.oid = c.reltoastrelid
  WHERE c.oid = relation
 $$;
 
@@ -158,11 +222,22 @@ SELECT CASE
             'columns', (SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                     'name', a.attname, 'type', format_type(a.atttypid, a.atttypmod),
                     'default', pg_get_expr(d.adbin, d.adrelid),
+                    'storage', CASE WHEN a.attstorage <> t.typstorage AND c.relkind = 'm'
+                        THEN pgsluice.describe_storage(a.attstorage) END,
+                    'type_storage', CASE WHEN a.attstorage <> t.typstorage AND c.relkind = 'm'
+                        THEN pgsluice.describe_storage(t.typstorage) END,
+                    'compression', CASE a.attcompression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' END,
+                    'statistics', pgsluice.describe_target(a.attstattarget),
+                    'options', pgsluice.describe_options(a.attoptions, ''),
+                    'acl', pgsluice.describe_rights(a.attacl),
                     'comment', col_description(c.oid, a.attnum))) ORDER BY a.attnum)
-                FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+                FROM pg_attribute a
+                JOIN pg_type t ON t.oid = a.atttypid
+                LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
                WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
-            'options', (SELECT jsonb_object_agg(o.option_name, o.option_value)
-                FROM pg_options_to_table(c.reloptions) o),
+            'needs', (SELECT pgsluice.describe_needs('pg_rewrite'::regclass, w.oid, c.oid)
+                FROM pg_rewrite w WHERE w.ev_class = c.oid AND w.rulename = '_RETURN'),
+            'options', pgsluice.describe_options(c.reloptions, ''),
             'acl', pgsluice.describe_rights(c.relacl),
             'filled', CASE WHEN c.relkind = 'm' THEN c.relispopulated END,
             'comment', obj_description(c.oid, 'pg_class')))
@@ -175,7 +250,11 @@ SELECT CASE
                     'kind', 'index', 'schema', n.nspname, 'name', c.relname,
                     'table', format('%I.%I', tn.nspname, t.relname),
                     'create', pg_get_indexdef(c.oid),
+                    'alone', nullif(c.relkind = 'I' AND NOT x.indisvalid, false),  -- without partitions', so far
                     'clustered', nullif(x.indisclustered, false),
+                    'statistics', (SELECT jsonb_object_agg(a.attnum, pgsluice.describe_target(a.attstattarget))
+                        FROM pg_attribute a
+                       WHERE a.attrelid = c.oid AND pgsluice.describe_target(a.attstattarget) IS NOT NULL),
                     'comment', obj_description(c.oid, 'pg_class'))) END
               FROM pg_index x
               JOIN pg_class t ON t.oid = x.indrelid
@@ -202,8 +281,9 @@ SELECT jsonb_strip_nulls(CASE t.typtype
                  WHERE c.oid = t.typcollation) END,
             'not_null', nullif(t.typnotnull, false),
             'default', t.typdefault,
-            'constraints', (SELECT jsonb_agg(jsonb_build_object('id', r.oid::int8, 'name', r.conname,
-                    'definition', pg_get_constraintdef(r.oid)) ORDER BY r.oid)
+            'constraints', (SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('id', r.oid::int8,
+                    'name', r.conname, 'definition', pg_get_constraintdef(r.oid),
+                    'comment', obj_description(r.oid, 'pg_constraint'))) ORDER BY r.oid)
                 FROM pg_constraint r WHERE r.contypid = t.oid AND r.contype = 'c'))
        WHEN 'c' THEN CASE WHEN k.relkind = 'c' THEN
             jsonb_build_object('kind', 'composite', 'columns', pgsluice.describe_columns(k.oid)) END
@@ -237,6 +317,7 @@ SELECT jsonb_strip_nulls(jsonb_build_object(
            'result', pg_get_function_result(p.oid),
            'create', CASE WHEN p.prokind <> 'a' THEN pg_get_functiondef(p.oid) END,
            'unsupported', nullif(p.prokind = 'a', false),
+           'needs', pgsluice.describe_needs('pg_proc'::regclass, p.oid, 0),
            'acl', pgsluice.describe_rights(p.proacl),
            'comment', obj_description(p.oid, 'pg_proc')))
   FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
@@ -248,6 +329,7 @@ CREATE OR REPLACE FUNCTION pgsluice.describe_action(class oid, object oid) RETUR
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 SELECT jsonb_strip_nulls(jsonb_build_object('kind', a.kind, 'schema', n.nspname, 'name', a.name,
            'table', format('%I.%I', n.nspname, c.relname), 'create', a.create, 'state', a.state,
+           'needs', CASE WHEN a.kind <> 'trigger' THEN pgsluice.describe_needs(class, object, a.relation) END,
            'comment', obj_description(a.oid, a.catalog)))
   FROM (
        SELECT t.oid, 'pg_trigger' AS catalog, 'trigger' AS kind, t.tgname AS name, t.tgrelid AS relation,
@@ -308,7 +390,9 @@ BEGIN
               FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.oid = object)
         WHEN 'pg_statistic_ext'::regclass THEN (
             SELECT jsonb_strip_nulls(jsonb_build_object('kind', 'statistics', 'schema', n.nspname, 'name', s.stxname,
-                       'create', pg_get_statisticsobjdef(s.oid), 'comment', obj_description(s.oid, 'pg_statistic_ext')))
+                       'create', pg_get_statisticsobjdef(s.oid),
+                       'needs', pgsluice.describe_needs(class, object, 0), 'target', pgsluice.describe_target(s.stxstattarget),
+                       'comment', obj_description(s.oid, 'pg_statistic_ext')))
               FROM pg_statistic_ext s JOIN pg_namespace n ON n.oid = s.stxnamespace WHERE s.oid = object)
     END;
     IF described ->> 'schema' IN ('pgsluice', 'pg_catalog', 'information_schema', 'pg_toast')
@@ -463,6 +547,11 @@ WITH RECURSIVE named AS (
     UNION ALL
     SELECT h.class, i.inhrelid, h.place, h.depth + 1
       FROM heirs h JOIN pg_inherits i ON h.class = 'pg_class'::regclass AND i.inhparent = h.object
+), granted_columns AS (
+    SELECT attrelid AS object FROM pg_attribute WHERE of_tag IN ('GRANT', 'REVOKE') AND attacl IS NOT NULL
+    UNION
+    SELECT object FROM pgsluice.known_object
+     WHERE of_tag IN ('GRANT', 'REVOKE') AND class = 'pg_class'::regclass AND definition @? '$.columns[*].acl'
 ), granted(class, object, items) AS (  -- GRANT does not say what it was about
     SELECT tableoid, oid, relacl FROM pg_class WHERE of_tag IN ('GRANT', 'REVOKE')
     UNION ALL SELECT tableoid, oid, proacl FROM pg_proc WHERE of_tag IN ('GRANT', 'REVOKE')
@@ -473,6 +562,9 @@ WITH RECURSIVE named AS (
       FROM granted g JOIN pgsluice.known_object k ON k.class = g.class AND k.object = g.object
      WHERE pgsluice.describe_rights(g.items) IS DISTINCT FROM k.definition -> 'acl'
     UNION ALL
+    SELECT k.class, k.object, 0, 0
+      FROM granted_columns g JOIN pgsluice.known_object k ON k.class = 'pg_class'::regclass AND k.object = g.object
+    UNION ALL
     SELECT class, object, place, depth FROM heirs
     UNION ALL  -- partitions of before
     SELECT k.class, k.object, h.place, 1000
@@ -481,6 +573,15 @@ WITH RECURSIVE named AS (
       JOIN pgsluice.known_object k ON k.class = h.class
        AND k.definition @> jsonb_build_object('parent_ids', jsonb_build_array(h.object::int8))
      WHERE of_tag = 'ALTER TABLE'
+    UNION ALL  -- tables of a type have its attributes
+    SELECT 'pg_class'::regclass, c.oid, h.place, 1
+      FROM named h JOIN pg_class c ON h.class = 'pg_type'::regclass AND c.reloftype = h.object
+    UNION ALL
+    SELECT k.class, k.object, h.place, 2000
+      FROM named h
+      JOIN pg_index i ON h.class = 'pg_class'::regclass AND i.indrelid = h.object
+      JOIN pgsluice.known_object k ON k.class = h.class AND k.object = i.indexrelid
+     WHERE of_tag IN ('ALTER TABLE', 'ALTER MATERIALIZED VIEW') AND (k.definition ? 'clustered') <> i.indisclustered
     UNION ALL  -- whose states are a matter of their table
     SELECT 'pg_trigger'::regclass, t.oid, h.place, 2000
       FROM named h JOIN pg_trigger t ON h.class = 'pg_class'::regclass AND t.tgrelid = h.object
@@ -529,14 +630,42 @@ BEGIN
 END
 $$;
 
--- Constraints with the names of indexes that were their own, and were made the constraints'.
-CREATE OR REPLACE FUNCTION pgsluice.with_used_indexes(constraints jsonb) RETURNS jsonb
+-- Constraints with what can be told of them only now: the name of an index that was its own and was made the
+-- constraint's, and whether a partition was given it when it was detached, which its parent's are not.
+CREATE OR REPLACE FUNCTION pgsluice.with_origins(constraints jsonb, before jsonb) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-SELECT jsonb_agg(CASE WHEN k.object IS NULL THEN c.rule
-           ELSE c.rule || jsonb_build_object('using', k.definition -> 'name') END ORDER BY c.place)
+SELECT jsonb_agg(jsonb_strip_nulls(c.rule || jsonb_build_object(
+           'using', k.definition -> 'name',
+           'detached', CASE WHEN before ? 'bound' AND r.contype = 'c' AND NOT EXISTS (
+               SELECT FROM pg_constraint p
+                WHERE before -> 'parent_ids' @> to_jsonb(p.conrelid::int8) AND p.conname = r.conname) THEN true END))
+           ORDER BY c.place)
   FROM jsonb_array_elements(constraints) WITH ORDINALITY c(rule, place)
-  LEFT JOIN pg_constraint r ON r.oid = (c.rule ->> 'id')::oid AND r.contype IN ('p', 'u')
+  LEFT JOIN pg_constraint r ON r.oid = (c.rule ->> 'id')::oid
   LEFT JOIN pgsluice.known_object k ON k.class = 'pg_class'::regclass AND k.object = r.conindid
+   AND r.contype IN ('p', 'u')
+$$;
+
+-- The constraints of a table that are still there, but as a part of its parent's.
+CREATE OR REPLACE FUNCTION pgsluice.merged_constraints(before jsonb, after jsonb) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+SELECT jsonb_object_agg(r.oid::int8, CASE WHEN x.oid IS NULL THEN '' ELSE format('%I.%I', n.nspname, x.relname) END)
+  FROM jsonb_array_elements(before -> 'constraints') c(rule)
+  JOIN pg_constraint r ON r.oid = (c.rule ->> 'id')::oid
+  LEFT JOIN pg_inherits i ON i.inhrelid = r.conindid AND r.contype IN ('p', 'u', 'x')
+  LEFT JOIN pg_class x ON x.oid = i.inhparent
+  LEFT JOIN pg_namespace n ON n.oid = x.relnamespace
+ WHERE NOT coalesce(after -> 'constraints' @> jsonb_build_array(jsonb_build_object('id', r.oid::int8)), false)
+$$;
+
+-- The index that another one was made a part of.
+CREATE OR REPLACE FUNCTION pgsluice.whole_index(part oid) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+SELECT format('%I.%I', n.nspname, c.relname)
+  FROM pg_inherits i
+  JOIN pg_class c ON c.oid = i.inhparent AND c.relkind = 'I'
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE i.inhrelid = part
 $$;
 
 CREATE OR REPLACE FUNCTION pgsluice.take_changes(of_tag text) RETURNS jsonb
@@ -544,12 +673,21 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     noted jsonb := '[]';
     change jsonb;
+    merged jsonb;
     each record;
 BEGIN
     FOR each IN SELECT class, object FROM pgsluice.touched_objects(of_tag) LOOP
         change := pgsluice.take_change(each.class, each.object);
         IF of_tag = 'ALTER TABLE' AND change -> 'after' ? 'constraints' THEN
-            change := jsonb_set(change, '{after,constraints}', pgsluice.with_used_indexes(change -> 'after' -> 'constraints'));
+            change := jsonb_set(change, '{after,constraints}',
+                pgsluice.with_origins(change -> 'after' -> 'constraints', change -> 'before'));
+        END IF;
+        IF change #>> '{before,kind}' = 'table' AND change -> 'before' ? 'constraints' THEN
+            merged := pgsluice.merged_constraints(change -> 'before', change -> 'after');
+            change := CASE WHEN merged IS NULL THEN change ELSE jsonb_set(change, '{after,merged}', merged) END;
+        END IF;
+        IF change #>> '{before,kind}' = 'index' AND change -> 'after' = 'null' THEN
+            change := change || jsonb_build_object('part_of', pgsluice.whole_index(each.object));
         END IF;
         IF of_tag = 'REFRESH MATERIALIZED VIEW' THEN
             change := coalesce(change, jsonb_build_object('class', 'pg_class', 'id', each.object::int8,

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 def typed_frame(frame: DataFrame, version: TableVersion, choices: SpecialValues) -> DataFrame:
     """The rows of that table version, with the columns of :func:`~.layout.typed_schema`."""
     row = F.coalesce(F.col("values"), F.col("old"))  # a deleted row has no new values, only old ones
-    position = _position() if "stop" in astuple(choices) else None
+    at = position() if "stop" in astuple(choices) else None
     typed: list[Column] = []
     misfits: list[tuple[str, Column, Column]] = []
     for i, (column, shape) in enumerate(zip(version.columns, shapes_of(version, choices), strict=True)):
         text = F.get(row, F.lit(i))
-        value, misfit = convert(text, shape, choices, f"{version.qualified}.{column.name}", position)
+        value, misfit = convert(text, shape, choices, f"{version.qualified}.{column.name}", at)
         typed.append(value.alias(column.name))
         if misfit is not None:
             misfits.append((column.name, text, misfit))
@@ -53,7 +53,8 @@ def _is_row_of(version: TableVersion, row: Column) -> Column:
     return (F.col("relation") == version.id) & is_whole
 
 
-def _position() -> Column:
+def position() -> Column:
+    """Where an entry stands, for people."""
     lsn = F.col("commit_lsn")
     high, low = F.hex(F.shiftrightunsigned(lsn, 32)), F.hex(lsn.bitwiseAND(0xFFFFFFFF))
     return F.concat(high, F.lit("/"), low, F.lit(" change "), F.col("seq").cast("string"))

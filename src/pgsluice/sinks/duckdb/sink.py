@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from pgsluice.errors import TargetError
+from pgsluice.errors import TargetError, TargetUnavailableError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.sinks.duckdb.change_schema import SchemaChanges
 from pgsluice.sinks.duckdb.config import DuckDBConfig
 from pgsluice.sinks.duckdb.failures import against_rule, translated
+from pgsluice.sinks.duckdb.held import DuckDBComparison
 from pgsluice.sinks.duckdb.merge import Merge
 from pgsluice.sinks.duckdb.misfits import misfit
 from pgsluice.sinks.duckdb.progress import ProgressRow
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pgsluice.schema.table import TableVersion
-    from pgsluice.sinks.base import Batch, DataStep, SinkContext, Swap
+    from pgsluice.sinks.base import Batch, Comparison, DataStep, SinkContext, Swap
     from pgsluice.sinks.base import SchemaChanges as WhatToDo
 
 
@@ -146,6 +147,31 @@ class DuckDBSink:
         if connection is not None:
             with suppress(duckdb.Error):
                 connection.close()
+
+    compares_as_source = False
+
+    @contextmanager
+    def comparing(self) -> Iterator[Comparison]:
+        """Look at the file; while another process has it open, DuckDB refuses that."""
+        path = self._config.path
+        if not path.exists():
+            raise TargetUnavailableError(
+                f"there is no DuckDB file {path}", remedy="Let a run make it first", path=str(path)
+            )
+        try:
+            with self._looking() as connection:
+                connection.execute("SET TimeZone = 'UTC'")
+                connection.execute("SET python_enable_replacements = false")
+                tables = Tables(connection, lists=self._config.arrays == "list", follows=False)
+                yield DuckDBComparison(connection, tables)
+        except duckdb.Error as error:
+            raise translated(error, path) from error
+
+    def _looking(self) -> Any:
+        try:
+            return duckdb.connect(str(self._config.path), read_only=True)
+        except duckdb.ConnectionException:  # a run of this process has it open, for writing
+            return duckdb.connect(str(self._config.path))
 
     def _connect(self) -> None:
         connection = duckdb.connect(str(self._config.path))

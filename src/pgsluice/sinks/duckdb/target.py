@@ -62,7 +62,7 @@ class Tables(ReadyTables[TargetTable]):
 
     def exists(self, version: TableVersion) -> bool:
         """Whether there is a table of that name."""
-        return self._existing_columns(version) is not None
+        return self.existing_columns(version) is not None
 
     def make_schema(self, schema: str) -> None:
         """Make a schema, if it is not there."""
@@ -84,7 +84,7 @@ class Tables(ReadyTables[TargetTable]):
             retypes: whether columns get other types: not by rows alone, whose values may be new ones.
             may_empty: its rows come anew: those that can't become what the source's are may go.
         """
-        existing = self._existing_columns(version)
+        existing = self.existing_columns(version)
         if existing is None:
             return self._create(version)
         name = self.name((version.schema, version.name))
@@ -107,7 +107,7 @@ class Tables(ReadyTables[TargetTable]):
                 self._add(name, column, missing)
         for gone in sorted(left & version.dropped_names):
             self._connection.execute(f"ALTER TABLE {name} DROP COLUMN {quoted(gone)}")
-        return self._existing_columns(version) or {}
+        return self.existing_columns(version) or {}
 
     def _add(self, name: str, column: TargetColumn, missing: Mapping[str, str]) -> None:
         self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {_definition(column)}")
@@ -156,7 +156,7 @@ class Tables(ReadyTables[TargetTable]):
         _check_columns(version)
         _check_column_names(version)
         _check_row_numbers(version)
-        existing = self._existing_columns(version)
+        existing = self.existing_columns(version)
         if existing is None:
             existing = self._create(version)
         elif self._follows:
@@ -169,7 +169,17 @@ class Tables(ReadyTables[TargetTable]):
         ]
         return TargetTable(version, self.name((version.schema, version.name)), tuple(columns))
 
-    def _existing_columns(self, version: TableVersion) -> dict[str, str] | None:
+    def agreed(self, version: TableVersion) -> dict[int, TargetColumn]:
+        """How those columns of a version are written that its table has, by their places; nothing is made."""
+        existing = self.existing_columns(version) or {}
+        columns = enumerate(zip(self._wanted(version), version.columns, strict=True))
+        return {
+            place: _agreed(version, source, column, existing[column.name])
+            for place, (column, source) in columns
+            if column.name in existing
+        }
+
+    def existing_columns(self, version: TableVersion) -> dict[str, str] | None:
         """Names and types of the columns that the table has; None when there is no such table."""
         schemas = "SELECT schema_name FROM duckdb_schemas() WHERE database_name = ?"
         self._check_case("schema", version.schema, schemas, [self._database])

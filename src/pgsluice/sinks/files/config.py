@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from pgsluice.formats.registry import PGSTREAM, EventFormat
 from pgsluice.sinks.base import SinkKind
 from pgsluice.units import PositiveSize  # noqa: TC001 - pydantic reads the annotation
 
@@ -46,8 +47,9 @@ class FilesConfig(BaseModel):
         description="The directory of the feed; made if it is not there",
     )
     format: Literal["parquet", "jsonl"] = Field(
-        "parquet", description="Parquet with typed columns, or lines of JSON in the shape of stdout"
+        "parquet", description="Parquet with typed columns, or lines of JSON, as stdout has"
     )
+    events: EventFormat = Field(PGSTREAM, description="jsonl: the shape of the lines")
     schema_changes: Literal["pass", "ignore"] = Field(
         "pass",
         description="Changes of the source's schema: files of the table pgsluice.schema_log, or nothing",

@@ -1,4 +1,4 @@
-"""Entries as lines of JSON: the events of :mod:`pgsluice.formats.pgstream`, made by Spark."""
+"""Entries as lines of JSON: the events of :mod:`pgsluice.formats`, made by Spark."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pgsluice.formats.registry import events_in
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
+    from pgsluice.formats.registry import EventFormat
     from pgsluice.schema.table import TableVersion
     from pgsluice.sinks.base import DataStep
     from pgsluice.sinks.files.config import Compression
@@ -34,6 +37,7 @@ class LinesForm:
     """Files with a line of JSON for each entry."""
 
     compression: Compression
+    events: EventFormat
 
     @property
     def suffix(self) -> str:
@@ -42,9 +46,7 @@ class LinesForm:
 
     def through(self, tables: Mapping[int, TableVersion]) -> Callable[[DataFrame], DataFrame]:
         """Entries become events."""
-        from pgsluice.formats.pgstream import events
-
-        return partial(events, tables=tables)
+        return partial(events_in(self.events), tables=tables)
 
     def few(self, step: DataStep) -> Iterator[pa.RecordBatch]:
         """The events of a small step, without a job."""

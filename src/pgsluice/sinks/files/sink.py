@@ -136,5 +136,5 @@ class FilesSink:
 
 def _form(config: FilesConfig) -> Form:
     if config.format == "jsonl":
-        return LinesForm(config.used_compression)
+        return LinesForm(config.used_compression, config.events)
     return ParquetForm(config.used_compression, config.special_values)

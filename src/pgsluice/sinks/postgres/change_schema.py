@@ -11,9 +11,11 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from pgsluice.errors import ChangeRefusedError
+from pgsluice.schema.compare import name_of
 from pgsluice.schema.match import OWN_SCHEMA
 from pgsluice.sinks.postgres.alter import drops, last_statements_for, statements_for
 from pgsluice.sinks.postgres.alter.words import address
+from pgsluice.sinks.postgres.needs import has_relation, possible
 from pgsluice.sinks.postgres.schema import DUPLICATES
 
 if TYPE_CHECKING:
@@ -64,12 +66,11 @@ class SchemaChanges:
         if not self._aside:  # a table whose rows are still to be checked can't be altered
             self._conn.execute("SET CONSTRAINTS ALL IMMEDIATE")
         self._rewritten |= {change.oid for change in entry.changes if change.rewritten}
-        changes = [change for change in _ordered(entry) if self._is_wanted(change)]
+        given = [change for change in _ordered(entry) if self._is_wanted(change)]
         dropped = [change for change in entry.changes if change.dropped and self._is_wanted(change)]
         if dropped:
             self._drop(drops(dropped, early=True), dropped[0], entry)
-        for change in changes:
-            self._make(change, entry)
+        changes = [change for each in given if (change := self._made(each, entry)) is not None]
         if dropped:
             self._drop_copies_with(dropped)
             self._drop(drops(dropped, early=False), dropped[0], entry)
@@ -103,15 +104,21 @@ class SchemaChanges:
             self._conn.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(OWN_SCHEMA, name)))
 
     def _is_wanted(self, change: ObjectChange) -> bool:
-        kind = change.definition["kind"]
-        return kind not in self._config.schema_exclude and (
-            not self._config.schema_include or kind in self._config.schema_include
-        )
+        return self._config.makes(change.definition["kind"])
+
+    def _made(self, given: ObjectChange, entry: SchemaEntry) -> ObjectChange | None:
+        """The change as it was made; None where the target can't have it."""
+        if not self._concerns(given):
+            if not self._is_new_by_name(given):
+                logger.info("schema change left out: its table is not here", tag=entry.tag, entry=entry.id)
+                return None
+            given = replace(given, before=None)
+        change = possible(self._conn, given, entry)
+        if change is not None:
+            self._make(change, entry)
+        return change
 
     def _make(self, change: ObjectChange, entry: SchemaEntry) -> None:
-        if not self._concerns(change):
-            logger.info("schema change left out: its table is not here", tag=entry.tag, entry=entry.id)
-            return
         statements = statements_for(change, grants=self._grants)
         if entry.may_be_there or (change.before is None and self._config.on_conflict != "error"):
             try:  # others may have made it, where several sources share tables
@@ -145,18 +152,28 @@ class SchemaChanges:
             and change.before
             and change.before["kind"] == "table"
         ]
-        return [table for table in found if self._has(table)]
+        return [table for table in found if has_relation(self._conn, table)]
 
     def _concerns(self, change: ObjectChange) -> bool:
         """Whether the target has what is changed: tables that are not replicated are not here."""
         was = change.before or change.definition
         if "table" in was:
-            return self._has(was["table"])
-        return change.before is None or was["kind"] != "table" or self._has(address(was))
+            return has_relation(self._conn, was["table"])
+        return change.before is None or was["kind"] != "table" or has_relation(self._conn, address(was))
 
-    def _has(self, relation: str) -> bool:
-        row = self._conn.execute("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", (relation,)).fetchone()
-        return bool(row and row[0])
+    def _is_new_by_name(self, change: ObjectChange) -> bool:
+        """Whether a table comes from a name that is not replicated; what it has besides is not told now."""
+        if change.before is None or change.after is None or change.after["kind"] != "table":
+            return False
+        now = address(change.after)
+        if address(change.before) == now or has_relation(self._conn, now):
+            return False
+        logger.warning(
+            "a table has come in by its new name: indexes, triggers and policies of before are not made",
+            table=name_of(change.after),
+            remedy="Make them by hand: pgsluice schema diff --live names them",
+        )
+        return True
 
     def _run(self, statements: Iterable[str], change: ObjectChange, entry: SchemaEntry) -> None:
         for statement in statements:
@@ -166,7 +183,8 @@ class SchemaChanges:
                 if isinstance(error, psycopg.OperationalError) and not isinstance(error, _OF_STATEMENTS):
                     raise
                 raise ChangeRefusedError(
-                    f"the target refuses a change of the schema: {_said(error)}; it was: {statement}",
+                    f"the target refuses a change of the schema: {_said(error, statement)}; "
+                    f"it was: {statement}",
                     remedy="Mend in the target what it needs, and start again; or make the change there by "
                     "hand and set schema_changes: ignore for one start",
                     entry=entry.id,
@@ -192,11 +210,17 @@ def _is_needed_early(change: ObjectChange) -> int:
     return {"schema": 2, "sequence": 1}.get(change.definition["kind"], 0)
 
 
-def _said(error: psycopg.Error) -> str:
+def _said(error: psycopg.Error, statement: str) -> str:
     """What the server said, unless a row's value is in it."""
-    if (error.sqlstate or "").startswith(_DATA_EXCEPTION):
+    if (error.sqlstate or "").startswith(_DATA_EXCEPTION) and not _is_of_statement(error, statement):
         return f"a row has a value that it can't take (SQLSTATE {error.sqlstate})"
     said = error.diag.message_primary or str(error)
     if isinstance(error, pg.DependentObjectsStillExist) and error.diag.message_detail:
         said += f" ({'; '.join(error.diag.message_detail.splitlines())})"
     return said
+
+
+def _is_of_statement(error: psycopg.Error, statement: str) -> bool:
+    """Whether a value is wrong that stands in the statement: at a place there, or computed by a DEFAULT."""
+    reads_rows = any(word in statement for word in (" GENERATED ", " USING ", " CHECK "))
+    return error.diag.statement_position is not None or (" DEFAULT " in statement and not reads_rows)

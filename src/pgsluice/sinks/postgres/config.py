@@ -86,6 +86,10 @@ class PostgresConfig(BaseModel):
         FOLD_BYTES, description="How many rows are gathered on the driver before they are written"
     )
 
+    def makes(self, kind: str) -> bool:
+        """Whether changes of a kind of objects are made here."""
+        return kind not in self.schema_exclude and (not self.schema_include or kind in self.schema_include)
+
     @property
     def used_schema_changes(self) -> Literal["apply", "ignore"]:
         """What is done with changes of the source's schema."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import structlog
+from psycopg import errors as pg
 
 from pgsluice.postgres.session import has_relation
 from pgsluice.schema.quotes import quoted
@@ -26,17 +27,28 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _MADE: Final = f"{SCHEMA}.made"
-_DROPPED: Final = ("TABLE", "SEQUENCE", "TYPE", "DOMAIN", "FUNCTION", "PROCEDURE")
-"""What rows need, and can be dropped by its name."""
+_DROPPED: Final = (
+    *("TABLE", "MATERIALIZED VIEW", "VIEW", "FUNCTION", "PROCEDURE", "SEQUENCE"),
+    *("DOMAIN", "TYPE", "SCHEMA"),
+)
+"""
+What can be dropped by its name, in this order; the rest goes with it.
+
+Tables first: the sequence of an identity column can't be dropped alone.
+"""
+_ROUTINES: Final = ("FUNCTION", "PROCEDURE")
+_MAY_BE_OTHERS: Final = "CREATE SCHEMA IF NOT EXISTS "
+_CHANGED: Final = ""  # in the place of a statement: no source has it
 
 
 def note_made(conn: Connection, pipeline: str, statement: SchemaStatement) -> None:
     """Note that a statement was run; in its transaction."""
-    if statement.kind in _DROPPED:
-        conn.execute(
-            f"INSERT INTO {_MADE} (pipeline, kind, name, statement) VALUES (%s, %s, %s, %s)",
-            (pipeline, statement.kind, statement.name, statement.sql),
-        )
+    if _MAY_BE_OTHERS in statement.sql:
+        return
+    conn.execute(
+        f"INSERT INTO {_MADE} (pipeline, kind, name, statement) VALUES (%s, %s, %s, %s)",
+        (pipeline, statement.kind, _address(statement), statement.sql),
+    )
 
 
 def prepare_notes(conn: Connection) -> None:
@@ -49,24 +61,46 @@ def prepare_notes(conn: Connection) -> None:
 
 def is_outdated(conn: Connection, pipeline: str, statements: Sequence[SchemaStatement]) -> bool:
     """Whether the source has changed something that was made here."""
-    now = {(each.kind, each.name): each.sql for each in statements}
-    return any(now.get((kind, name)) != sql for kind, name, sql in _notes(conn, pipeline))
+    now = {(each.kind, _address(each), each.sql) for each in statements}
+    return any(note not in now for note in _notes(conn, pipeline))
+
+
+def note_outdated(conn: Connection, pipeline: str) -> None:
+    """Let all that was made be outdated, from here on and whatever becomes of the source."""
+    if has_relation(conn, SCHEMA, "made"):
+        conn.execute(f"UPDATE {_MADE} SET statement = %s WHERE pipeline = %s", (_CHANGED, pipeline))
 
 
 def unmake(conn: Connection, pipeline: str) -> None:
-    """Drop what was made, the last one first."""
-    for kind, name, _ in reversed(_notes(conn, pipeline)):
-        # All that needs it was made by the same copy.
-        conn.execute(f"DROP {kind} IF EXISTS {_address(kind, name)} CASCADE".encode())
+    """Drop what was made."""
+    notes = [*reversed(_notes(conn, pipeline))]
+    for dropped in _DROPPED:
+        for kind, address, _ in notes:
+            if kind == dropped:
+                _drop(conn, kind, address)
     forget_notes(conn, pipeline)
     logger.info("what the copy had made in the target is gone, the copy begins again")
 
 
-def _address(kind: str, name: str) -> str:
-    schema, _, rest = name.partition(".")
-    if kind not in ("FUNCTION", "PROCEDURE"):
-        return f"{quoted(schema)}.{quoted(rest)}"
-    routine, paren, arguments = rest.partition("(")
+def _drop(conn: Connection, kind: str, address: str) -> None:
+    if kind != "SCHEMA":  # all that needs it was made by the same copy
+        conn.execute(f"DROP {kind} IF EXISTS {address} CASCADE".encode())
+        return
+    try:
+        with conn.transaction():
+            conn.execute(f"DROP SCHEMA IF EXISTS {address}".encode())
+    except pg.DependentObjectsStillExist:
+        logger.info("a schema stays: it has something that the copy has not made", name=address)
+
+
+def _address(statement: SchemaStatement) -> str:
+    """The name of what a statement makes, as SQL."""
+    schema, name = statement.place
+    if not schema or statement.kind == "SCHEMA":
+        return quoted(statement.name)
+    if statement.kind not in _ROUTINES:
+        return f"{quoted(schema)}.{quoted(name)}"
+    routine, paren, arguments = name.partition("(")
     return f"{quoted(schema)}.{quoted(routine)}{paren}{arguments}"
 
 

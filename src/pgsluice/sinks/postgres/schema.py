@@ -112,8 +112,7 @@ def _acts(statement: SchemaStatement) -> bool:
 
 def _is_there(conn: Connection, statement: SchemaStatement) -> bool:
     """Whether the target has a relation of that name."""
-    schema, _, name = statement.name.partition(".")
-    return statement.kind in _RELATIONS and has_relation(conn, schema, name)
+    return statement.kind in _RELATIONS and has_relation(conn, *statement.place)
 
 
 def set_sequences(conn: Connection, values: Mapping[tuple[str, str], int]) -> None:

@@ -33,7 +33,8 @@ from pgsluice.sinks.postgres.config import PostgresConfig
 from pgsluice.sinks.postgres.connection import address, open_target, stand_aside
 from pgsluice.sinks.postgres.direct import CopyTask, forget_all_marks, forget_marks, has_marks, make_room
 from pgsluice.sinks.postgres.failures import translated
-from pgsluice.sinks.postgres.made import forget_notes, is_outdated, unmake
+from pgsluice.sinks.postgres.held import PostgresComparison
+from pgsluice.sinks.postgres.made import forget_notes, is_outdated, note_outdated, unmake
 from pgsluice.sinks.postgres.merge import Merge
 from pgsluice.sinks.postgres.names import identifier
 from pgsluice.sinks.postgres.obstacles import tied_tables
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from pgsluice.postgres.session import Connection
     from pgsluice.schema.statements import NamedObject, SchemaStatement
     from pgsluice.schema.table import TableVersion
-    from pgsluice.sinks.base import Batch, DataStep, SinkContext, Swap
+    from pgsluice.sinks.base import Batch, Comparison, DataStep, SinkContext, Swap
     from pgsluice.sinks.base import SchemaChanges as WhatToDo
     from pgsluice.sinks.postgres.config import OnConflict
     from pgsluice.sinks.postgres.target import TargetTable
@@ -196,6 +197,17 @@ class PostgresSink:
         self._tables.forget()
         return refused
 
+    compares_as_source = True
+
+    @contextmanager
+    def comparing(self) -> Iterator[Comparison]:
+        """Look at the target over a connection of its own."""
+        try:
+            with open_target(self._config) as conn:
+                yield PostgresComparison(conn)
+        except psycopg.Error as error:
+            raise translated(error, address(self._config), None) from error
+
     @property
     def takes_ranges(self) -> bool:
         """Whether copied tables go from COPY to COPY, which knows no conflict but an error."""
@@ -230,10 +242,22 @@ class PostgresSink:
             make_objects(conn, statements, note_for=note_for, aside=self._aside)
             self._tables.forget()
 
+    def lacks(self, tables: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Those of some tables that are not there and that changes of the schema may make."""
+        if not self._config.makes("table"):
+            return []
+        with self._transaction() as conn:
+            return [table for table in tables if not has_relation(conn, *table)]
+
     def is_outdated(self, statements: Sequence[SchemaStatement]) -> bool:
         """Whether the source has changed something since an unfinished copy has made it."""
         with self._transaction() as conn:
             return is_outdated(conn, self._progress.pipeline, statements)
+
+    def note_outdated(self) -> None:
+        """What an unfinished copy has made is to go, also when this run does not come to it."""
+        with self._transaction() as conn:
+            note_outdated(conn, self._progress.pipeline)
 
     def unmake(self) -> None:
         """Drop what an unfinished copy has made."""

@@ -90,13 +90,21 @@ _SAME_BYTES: Final = frozenset(
 )
 
 
-class _Found(NamedTuple):
+class ExistingColumn(NamedTuple):
     """A column as the target has it."""
 
     type: str
     stored: str
     generated: bool
     equality: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingTable:
+    """A table as the target has it."""
+
+    partitioned: bool
+    columns: Mapping[str, ExistingColumn]  # by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +211,16 @@ class Tables(ReadyTables[TargetTable]):
             finds_by_array=self._finds_by_array(oid, version),
         )
 
+    def look(self, version: TableVersion) -> ExistingTable | None:
+        """The table of that name as it is; None when there is none."""
+        found = self._find(version)
+        if found is None:
+            return None
+        oid, _, partitioned, hides_rows = found
+        if hides_rows:
+            raise _hidden(version)
+        return ExistingTable(partitioned, self._columns(oid))
+
     def holds(self, version: TableVersion) -> bool:
         """Whether there is a table of that name that was made beside another one, for this version."""
         found = self._find(version)
@@ -219,9 +237,9 @@ class Tables(ReadyTables[TargetTable]):
         names = [version.columns[index].name for index in version.merge_key]
         return len(names) == 1 and (names[0],) in self._conn.execute(_INDEXED, (oid,)).fetchall()
 
-    def _columns(self, oid: int) -> dict[str, _Found]:
+    def _columns(self, oid: int) -> dict[str, ExistingColumn]:
         """By name."""
-        return {name: _Found(*found) for name, *found in self._conn.execute(_COLUMNS, (oid,))}
+        return {name: ExistingColumn(*found) for name, *found in self._conn.execute(_COLUMNS, (oid,))}
 
     def _create(self, version: TableVersion, name: sql.Identifier) -> None:
         parts: list[sql.Composable] = [_definition(column) for column in version.columns]
@@ -236,7 +254,9 @@ class Tables(ReadyTables[TargetTable]):
         self._conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(identifier(version.schema)), ())
         self._conn.execute(sql.SQL("CREATE TABLE {} ({})").format(name, listed(parts)), ())
 
-    def _follow(self, version: TableVersion, name: sql.Identifier, existing: Mapping[str, _Found]) -> bool:
+    def _follow(
+        self, version: TableVersion, name: sql.Identifier, existing: Mapping[str, ExistingColumn]
+    ) -> bool:
         """Do to the columns what rows show was done to the source's; False if nothing was."""
         added = []
         actions: list[tuple[sql.Composable, ...]] = []
@@ -287,7 +307,7 @@ def _hidden(version: TableVersion) -> TargetError:
     )
 
 
-def _check_missing(version: TableVersion, existing: Mapping[str, _Found], *, follows: bool) -> None:
+def _check_missing(version: TableVersion, existing: Mapping[str, ExistingColumn], *, follows: bool) -> None:
     other = "copy the table anew: pgsluice resync" if follows else "let it follow: schema_changes: apply"
     new = [column.name for column in version.columns if column.name not in existing]
     if new:
@@ -300,7 +320,7 @@ def _check_missing(version: TableVersion, existing: Mapping[str, _Found], *, fol
         )
 
 
-def _check_dropped(version: TableVersion, existing: dict[str, _Found]) -> None:
+def _check_dropped(version: TableVersion, existing: dict[str, ExistingColumn]) -> None:
     known = {column.name for column in version.columns}
     gone = [name for name, found in existing.items() if name not in known and not found.generated]
     if gone:

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Final
 
 from pgsluice.embedded.binaries import bundled_bin_dir
 from pgsluice.errors import SchemaBusyError, SluiceError, SourceError, TableRewrittenError
+from pgsluice.schema import quotes
 from pgsluice.schema.statements import SchemaDump, SchemaStatement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pgsluice.postgres.session import Connection
 
@@ -50,8 +51,9 @@ _DEBIAN: Final = Path("/usr/lib/postgresql")
 _SERVICE: Final = "pgsluice"
 _NAMES_A_SERVICE: Final = ("service", "servicefile")
 
-_GONE: Final = re.compile(r'relation ".*" does not exist')
+_GONE: Final = re.compile(r'relation ".*" does not exist|cache lookup failed|could not open relation')
 _LOCKED: Final = re.compile("(lock|statement) timeout|deadlock detected")
+_NAMED_NOT_NULL_FROM: Final = 180000
 _LOCK_MILLISECONDS: Final = 500  # less than deadlock_timeout, so that others never have to give way
 
 
@@ -91,8 +93,9 @@ def dump_schema(
         *([] if privileges else ["--no-privileges"]),
         *(["--quote-all-identifiers"] if quoted else []),
     ]
+    rules = _odd_rules(conn)
     before, after = (
-        tuple(statements(_run(program, conn, [*flags, f"--section={section}"])))
+        tuple(statements(_with_quoted(rules, _run(program, conn, [*flags, f"--section={section}"]))))
         for section in ("pre-data", "post-data")
     )
     return SchemaDump(before, after)
@@ -119,8 +122,35 @@ def statements(text: str) -> Iterator[SchemaStatement]:
         if heading["kind"] in ("TRIGGER", "RULE"):
             body = _FIRES.sub(lambda found: " ENABLE " if found["when"] == "ALWAYS" else " DISABLE ", body)
         if heading["kind"] not in _LEFT_OUT and body.strip():
-            name = heading["name"] if heading["schema"] == "-" else f"{heading['schema']}.{heading['name']}"
-            yield SchemaStatement(heading["kind"], name, body.strip())
+            schema = "" if heading["schema"] == "-" else heading["schema"]
+            name = f"{schema}.{heading['name']}" if schema else heading["name"]
+            yield SchemaStatement(heading["kind"], name, body.strip(), schema)
+
+
+def _odd_rules(conn: Connection) -> dict[str, str]:
+    """
+    Names of NOT NULL that have to stand in quotes: pg_dump 18 forgets them for columns of parents.
+
+    By the way it writes such a rule; longer names first, for one may begin with another.
+    """
+    if conn.info.server_version < _NAMED_NOT_NULL_FROM:
+        return {}
+    rows = conn.execute(
+        "SELECT DISTINCT r.conname, pg_catalog.length(r.conname) FROM pg_catalog.pg_constraint r"
+        " JOIN pg_catalog.pg_inherits i ON i.inhrelid = r.conrelid"
+        " WHERE r.contype = 'n' AND pg_catalog.quote_ident(r.conname) <> r.conname ORDER BY 2 DESC"
+    )
+    return {_rule(name): _rule(quotes.quoted(name)) for name, _ in rows}
+
+
+def _rule(name: str) -> str:
+    return f"\n    CONSTRAINT {name} NOT NULL "
+
+
+def _with_quoted(rules: Mapping[str, str], text: str) -> str:
+    for written, right in rules.items():
+        text = text.replace(written, right)
+    return text
 
 
 def _run(program: Path, conn: Connection, flags: Sequence[str]) -> str:
@@ -139,7 +169,7 @@ def _run(program: Path, conn: Connection, flags: Sequence[str]) -> str:
         )
     if done.returncode != 0:
         said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
-        if _GONE.search(said):  # it lists tables, then locks them: one was renamed or dropped in between
+        if _GONE.search(said):  # it lists objects, then asks for more: one was renamed or dropped in between
             raise TableRewrittenError(
                 f"the schema of {conn.info.dbname} was changed while it was read: {said}"
             )

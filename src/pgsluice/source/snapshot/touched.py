@@ -117,7 +117,7 @@ def keyed_rows(
             heap,
             tuple(column.name for column in table.relation.columns),
             table.row_filter,
-            tuple((column.name, display_name(column.type), _equality(column.type)) for column in columns),
+            tuple((column.name, display_name(column.type), equality(column.type)) for column in columns),
             tuple(keys[start : start + _KEYS_AT_A_TIME]),
         )
         for start in range(0, len(keys), _KEYS_AT_A_TIME)
@@ -125,7 +125,7 @@ def keyed_rows(
     ]
 
 
-def _equality(kind: PgType) -> str:
+def equality(kind: PgType) -> str:
     """The operator, by its schema: that of an extension's type is beside the type, not on our search path."""
     base = base_type(kind)
     schema = base.schema if base.kind == "base" and base.schema else "pg_catalog"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pgsluice.errors import TargetSchemaError
 from pgsluice.schema.quotes import quoted
 from pgsluice.sinks.postgres.alter.grants import grant_statements
-from pgsluice.sinks.postgres.alter.tables import table_statements
+from pgsluice.sinks.postgres.alter.tables import clustered_keys, table_statements
 from pgsluice.sinks.postgres.alter.types import (
     composite_statements,
     domain_statements,
@@ -17,10 +17,13 @@ from pgsluice.sinks.postgres.alter.types import (
 )
 from pgsluice.sinks.postgres.alter.words import (
     address,
+    column_comments,
+    column_settings,
     commented,
     kind_word,
     literal,
     moved,
+    option_changes,
     options_clause,
 )
 
@@ -49,7 +52,11 @@ _DROP_ORDER: Final = (
 def statements_for(change: ObjectChange, *, grants: bool = False) -> list[str]:
     """What to run in the target, in order; ``grants``: also for rights on it."""
     if change.after is None:  # it is no longer an object of its own: made one with another
-        return []
+        return (
+            []
+            if change.part_of is None or change.before is None
+            else _attached(change.before, change.part_of)
+        )
     if change.after.get("unsupported"):
         raise _unsupported(change.after)
     statements = list(_KINDS[change.after["kind"]](change.before, change.after))
@@ -63,9 +70,9 @@ def statements_for(change: ObjectChange, *, grants: bool = False) -> list[str]:
 
 def last_statements_for(change: ObjectChange) -> list[str]:
     """What to run when all changes of a command are made."""
-    if change.after is None or change.after["kind"] != "sequence":
+    if change.after is None or change.after["kind"] not in _LAST:
         return []
-    return list(owned_sequence(change.before, change.after))
+    return list(_LAST[change.after["kind"]](change.before, change.after))
 
 
 class Drop(NamedTuple):
@@ -99,6 +106,11 @@ def drops(changes: Iterable[ObjectChange], *, early: bool) -> list[Drop]:
         word = kind_word({"kind": kind})
         found += [Drop(word, some) for some in together]
     return found
+
+
+def _attached(part: Definition, whole: str) -> list[str]:
+    """An index that is a part of a parent's from now on; nothing happens where it is one already."""
+    return [f"ALTER INDEX {whole} ATTACH PARTITION {address(part)}"]
 
 
 def _unsupported(of: Definition) -> TargetSchemaError:
@@ -169,13 +181,24 @@ def _materialized_view(before: Definition | None, after: Definition) -> Iterator
         yield f"CREATE MATERIALIZED VIEW {made}"
     else:
         yield from moved(before, after)
+        altered = f"ALTER MATERIALIZED VIEW {address(after)}"
         for was, now in zip(before["columns"], after["columns"], strict=False):
             if was["name"] != now["name"]:
-                yield (
-                    f"ALTER MATERIALIZED VIEW {address(after)} RENAME COLUMN {quoted(was['name'])}"
-                    f" TO {quoted(now['name'])}"
-                )
+                yield f"{altered} RENAME COLUMN {quoted(was['name'])} TO {quoted(now['name'])}"
+        yield from option_changes(altered, before.get("options", {}), after.get("options", {}))
+    yield from _kept_columns(before, after)
     yield from commented(before, after)
+
+
+def _kept_columns(before: Definition | None, after: Definition) -> Iterator[str]:
+    """Settings of and comments on the columns of a materialized view, which stay in their places."""
+    old = [{**column, "place": place} for place, column in enumerate((before or {}).get("columns", ()))]
+    new = [{**column, "place": place} for place, column in enumerate(after["columns"])]
+    altered = f"ALTER MATERIALIZED VIEW {address(after)}"
+    for place, now in enumerate(new):
+        was = old[place] if place < len(old) else {}
+        yield from column_settings(altered, was, now, other_type=False)
+    yield from column_comments(address(after), old, new, "place")
 
 
 def _index(before: Definition | None, after: Definition) -> Iterator[str]:
@@ -186,9 +209,25 @@ def _index(before: Definition | None, after: Definition) -> Iterator[str]:
     elif _essence(before) != _essence(after):
         yield f"DROP INDEX IF EXISTS {address(after)}"
         yield _whole_index(after)
+    if (before or {}).get("clustered") and not after.get("clustered"):
+        yield f"ALTER TABLE {after['table']} SET WITHOUT CLUSTER"
+    yield from _looked_at(before, after)
+    yield from commented(before, after)
+
+
+def _looked_at(before: Definition | None, after: Definition) -> Iterator[str]:
+    """For statistics of an index's expressions."""
+    is_new = before is None or _essence(before) != _essence(after)
+    old, new = ({} if is_new else (before or {}).get("statistics", {})), after.get("statistics", {})
+    for number in {**old, **new}:
+        if old.get(number) != new.get(number):
+            yield f"ALTER INDEX {address(after)} ALTER COLUMN {number} SET STATISTICS {new.get(number, -1)}"
+
+
+def _clustered(before: Definition | None, after: Definition) -> Iterator[str]:
+    """When no other index of the table is it any more."""
     if after.get("clustered") and not (before or {}).get("clustered"):
         yield f"ALTER TABLE {after['table']} CLUSTER ON {quoted(after['name'])}"
-    yield from commented(before, after)
 
 
 def _essence(of: Definition) -> str:
@@ -198,6 +237,8 @@ def _essence(of: Definition) -> str:
 
 def _whole_index(of: Definition) -> str:
     """The index of a partitioned table with those of its partitions, which the source's catalog has apart."""
+    if of.get("alone"):
+        return str(of["create"])
     return str(of["create"]).replace(f" ON ONLY {of['table']} ", f" ON {of['table']} ", 1)
 
 
@@ -233,13 +274,24 @@ def _statistics(before: Definition | None, after: Definition) -> Iterator[str]:
         yield after["create"]
     else:
         yield from moved(before, after)
+    if (before or {}).get("target") != after.get("target"):
+        yield f"ALTER STATISTICS {address(after)} SET STATISTICS {after.get('target', -1)}"
     yield from commented(before, after)
 
 
 def _range(before: Definition | None, after: Definition) -> Iterator[str]:
-    yield from _statistics(before, after)
+    if before is None:
+        yield after["create"]
+    else:
+        yield from moved(before, after)
+    yield from commented(before, after)
 
 
+_LAST: Final[Mapping[str, Callable[[Definition | None, Definition], Iterator[str]]]] = {
+    "sequence": owned_sequence,
+    "table": clustered_keys,
+    "index": _clustered,
+}
 _KINDS: Final[Mapping[str, Callable[[Definition | None, Definition], Iterator[str]]]] = {
     "schema": _schema,
     "extension": _extension,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from pgsluice.schema.described_names import with_columns_renamed
 from pgsluice.schema.quotes import quoted
 from pgsluice.sinks.postgres.alter.types import sequence_statements
 from pgsluice.sinks.postgres.alter.words import (
     address,
+    column_comments,
+    column_settings,
     commented,
     literal,
     moved,
+    option_changes,
     options_clause,
 )
 
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pgsluice.schema.entry import Definition
+
+_TYPE_OF_COLUMN: Final = ("name", "type", "type_id", "modifier", "collation")
 
 
 def table_statements(before: Definition | None, after: Definition) -> Iterator[str]:
@@ -33,6 +39,10 @@ def table_statements(before: Definition | None, after: Definition) -> Iterator[s
         yield from moved(before, after)
         yield from _parents(before, after)
         yield from _columns(before, after)
+        if before.get("of_type_id") != after.get("of_type_id"):
+            yield f"ALTER TABLE {address(after)} " + (
+                f"OF {after['of_type']}" if "of_type" in after else "NOT OF"
+            )
         yield from _beside_columns(before, after)
 
 
@@ -42,23 +52,37 @@ def _created(of: Definition) -> str:
     tail += options_clause(of.get("options"))
     if "bound" in of:
         return f"CREATE {unlogged}TABLE {address(of)} PARTITION OF {of['parents'][0]} {of['bound']}{tail}"
+    if "of_type" in of:
+        return f"CREATE {unlogged}TABLE {address(of)} OF {of['of_type']}{_typed_columns(of)}{tail}"
     own = [column for column in of["columns"] if column.get("local", True)]
     inherits = f" INHERITS ({', '.join(of['parents'])})" if "parents" in of else ""
     columns = ", ".join(_column(column) for column in own)
     return f"CREATE {unlogged}TABLE {address(of)} ({columns}){inherits}{tail}"
 
 
+def _typed_columns(of: Definition) -> str:
+    """What the columns of a table have besides those of its type."""
+    own = [
+        (quoted(each["name"]), f"{_made(each)}{_default(each)}{_not_null(each)}") for each in of["columns"]
+    ]
+    said = [f"{name} WITH OPTIONS{more}" for name, more in own if more]
+    return f" ({', '.join(said)})" if said else ""
+
+
 def _column(of: Definition) -> str:
     """A column of a new table."""
-    not_null = _not_null(of)
-    default = f" DEFAULT {of['default']}" if "default" in of else ""
-    return f"{quoted(of['name'])} {_typed(of)}{_made(of)}{default}{not_null}"
+    return f"{quoted(of['name'])} {_typed(of)}{_made(of)}{_default(of)}{_not_null(of)}"
+
+
+def _default(of: Definition) -> str:
+    return f" DEFAULT {of['default']}" if "default" in of else ""
 
 
 def _not_null(of: Definition) -> str:
     if not of.get("not_null"):
         return ""
-    return f" CONSTRAINT {quoted(of['not_null_name'])} NOT NULL" if "not_null_name" in of else " NOT NULL"
+    named = f" CONSTRAINT {quoted(of['not_null_name'])}" if "not_null_name" in of else ""
+    return f"{named} NOT NULL" + (" NO INHERIT" if "not_null_no_inherit" in of else "")
 
 
 def _typed(of: Definition) -> str:
@@ -120,6 +144,9 @@ def _columns(before: Definition, after: Definition) -> Iterator[str]:
     only = f"ALTER TABLE {address(after)}"
     old = {column["number"]: column for column in before["columns"]}
     new = {column["number"]: column for column in after["columns"]}
+    if "of_type_id" in before and before["of_type_id"] == after.get("of_type_id"):
+        yield from _of_type(after, old, new)
+        return
     # Heirs are told of by themselves, and may keep a column; partitions have what their root has.
     drop = only if "partitioned_by" in after else f"ALTER TABLE ONLY {address(after)}"
     for number, column in old.items():
@@ -135,7 +162,18 @@ def _columns(before: Definition, after: Definition) -> Iterator[str]:
         if number not in old:
             yield from _added(only, column)
         else:
-            yield from _altered(after, old[number], column, emptied=bool(before.get("emptied")))
+            names = {old[each]["name"]: new[each]["name"] for each in old.keys() & new.keys()}
+            yield from _altered(after, old[number], column, names, emptied=bool(before.get("emptied")))
+
+
+def _of_type(after: Definition, old: dict[int, Definition], new: dict[int, Definition]) -> Iterator[str]:
+    """The columns of a table of a type: the server gives them what the type's attributes are given."""
+    renamed = {old[number]["name"]: column["name"] for number, column in new.items() if number in old}
+    for number, column in new.items():
+        if number in old:
+            of_type: Definition = {key: column[key] for key in _TYPE_OF_COLUMN if key in column}
+            was = old[number] | of_type
+            yield from _altered(after, was, column, renamed, emptied=False)
 
 
 def _renamed(only: str, names: list[tuple[str, str]]) -> Iterator[str]:
@@ -155,8 +193,7 @@ def _added(only: str, of: Definition) -> Iterator[str]:
     if of.get("inherited"):
         return
     name = quoted(of["name"])
-    not_null = _not_null(of)
-    default = f" DEFAULT {of['default']}" if "default" in of else ""
+    not_null, default = _not_null(of), _default(of)
     if "missing" in of:
         # What rows of before have: the value of the moment when the column was added, not the target's own.
         default = f" DEFAULT {literal(of['missing'])}::{of['type']}"
@@ -168,7 +205,9 @@ def _added(only: str, of: Definition) -> Iterator[str]:
         )
 
 
-def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bool) -> Iterator[str]:
+def _altered(
+    table: Definition, was: Definition, now: Definition, renamed: dict[str, str], *, emptied: bool
+) -> Iterator[str]:
     only, name = f"ALTER TABLE {address(table)}", quoted(now["name"])
     column = f"{only} ALTER COLUMN {name}"
     other_type = _type(was) != _type(now)
@@ -178,8 +217,7 @@ def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bo
         value = "NULL" if emptied else name  # without rows it needs no way from type to type
         using = "" if "generated" in was else f" USING {value}::{now['type']}"
         yield f"{column} TYPE {_typed(now)}{using}"
-    if was.get("generated") != now.get("generated"):
-        yield from _regenerated(only, column, was, now)
+    yield from _regenerated(column, was, now, renamed)
     if was.get("default") != now.get("default") or (other_type and "default" in now):
         # Each heir has its own, and is told of by itself.
         yield f"ALTER TABLE ONLY {address(table)} ALTER COLUMN {name} " + (
@@ -187,10 +225,14 @@ def _altered(table: Definition, was: Definition, now: Definition, *, emptied: bo
         )
     if was.get("not_null_not_valid") != now.get("not_null_not_valid"):
         yield from _unchecked(only, was, now)
+    elif was.get("not_null_no_inherit") != now.get("not_null_no_inherit"):
+        yield from _not_passed_on(only, was, now)
     elif "own_not_null" in now and "own_not_null" not in was:
         yield f"{column} SET NOT NULL"
     elif _is_other_rule(was.get("not_null"), now.get("not_null")):
-        yield f"{column} {'SET' if now.get('not_null') else 'DROP'} NOT NULL"
+        # Where heirs have another rule, it was done to their parent alone.
+        alone = f"ALTER TABLE ONLY {address(table)} ALTER COLUMN {name}" if "heirs_differ" in now else column
+        yield f"{alone} {'SET' if now.get('not_null') else 'DROP'} NOT NULL"
     yield from _identified(column, was, now)
     if "sequence" in was and "sequence" in now:  # it has moved with its table
         was_there = {**was["sequence"], "schema": now["sequence"]["schema"]}
@@ -206,6 +248,19 @@ def _unchecked(only: str, was: Definition, now: Definition) -> Iterator[str]:
         yield f"{only} VALIDATE CONSTRAINT {quoted(was['not_null_not_valid'])}"
     else:
         yield f"{only} DROP CONSTRAINT {quoted(was['not_null_not_valid'])}"
+
+
+def _not_passed_on(only: str, was: Definition, now: Definition) -> Iterator[str]:
+    """A column that may not be null, which heirs don't inherit; they did before, or do from now on."""
+    rule = now.get("not_null_no_inherit")
+    if rule is not None and was.get("not_null"):
+        yield f"{only} ALTER CONSTRAINT {quoted(rule)} NO INHERIT"
+    elif rule is not None:
+        yield f"{only} ADD CONSTRAINT {quoted(rule)} NOT NULL {quoted(now['name'])} NO INHERIT"
+    elif now.get("not_null"):
+        yield f"{only} ALTER CONSTRAINT {quoted(was['not_null_no_inherit'])} INHERIT"
+    else:
+        yield f"{only} ALTER COLUMN {quoted(now['name'])} DROP NOT NULL"
 
 
 def _identified(column: str, was: Definition, now: Definition) -> Iterator[str]:
@@ -227,20 +282,24 @@ def _is_other_rule(was: object, now: object) -> bool:
     return bool(was) != bool(now) and "inherited" not in (was, now)
 
 
-def _regenerated(only: str, column: str, was: Definition, now: Definition) -> Iterator[str]:
+def _regenerated(column: str, was: Definition, now: Definition, renamed: dict[str, str]) -> Iterator[str]:
+    """What a generated column is made from; that changes also with names in it, which the server sees to."""
+    if "generated" not in was:
+        return
     if "generated" not in now:
-        yield f"{column} DROP EXPRESSION"
-    else:
-        yield f"{only} DROP COLUMN {quoted(now['name'])}"
-        yield f"{only} ADD COLUMN {_column(now)}"
+        if not now.get("inherited"):  # else it is done to the parent, and to the heirs with it
+            yield f"{column} DROP EXPRESSION"
+    elif with_columns_renamed(was["generated"]["as"], renamed) != now["generated"]["as"]:
+        yield f"{column} SET EXPRESSION AS ({now['generated']['as']})"
 
 
 def _beside_columns(before: Definition, after: Definition) -> Iterator[str]:
     """What a table has besides columns."""
     only = f"ALTER TABLE {address(after)}"
     yield from _constraints(only, before, after)
-    yield from _options(
-        only, before.get("options", {}) if before.get("name") else after.get("options", {}), after
+    new_options = after.get("options", {})
+    yield from option_changes(
+        only, before.get("options", {}) if before.get("name") else new_options, new_options
     )
     if before.get("name") and bool(before.get("unlogged")) != bool(after.get("unlogged")):
         yield f"{only} SET {'UNLOGGED' if after.get('unlogged') else 'LOGGED'}"
@@ -252,46 +311,75 @@ def _beside_columns(before: Definition, after: Definition) -> Iterator[str]:
     ):
         if bool(before.get(key)) != bool(after.get(key)):
             yield f"{only} {words[0] if after.get(key) else words[1]} ROW LEVEL SECURITY"
-    comments = {column["number"]: column.get("comment") for column in before["columns"]}
-    for column in after["columns"]:
-        said = column.get("comment")
-        if comments.get(column["number"]) != said:
-            text = "NULL" if said is None else literal(said)
-            yield f"COMMENT ON COLUMN {address(after)}.{quoted(column['name'])} IS {text}"
+    yield from _settings(before, after)
+    yield from column_comments(address(after), before["columns"], after["columns"], "number")
     yield from commented(before if before.get("name") else None, after)
 
 
-def _options(only: str, old: dict[str, Any], after: Definition) -> Iterator[str]:
-    new = after.get("options", {})
-    gone = [name for name in old if name not in new]
-    if gone:
-        yield f"{only} RESET ({', '.join(gone)})"
-    changed = [f"{name}={literal(value)}" for name, value in new.items() if old.get(name) != value]
-    if changed:
-        yield f"{only} SET ({', '.join(changed)})"
+def _settings(before: Definition, after: Definition) -> Iterator[str]:
+    """Settings of columns; those of heirs are their own."""
+    old = {column["number"]: column for column in before["columns"]}
+    for column in after["columns"]:
+        was = old.get(column["number"])
+        other_type = was is not None and _type(was) != _type(column)
+        yield from column_settings(
+            f"ALTER TABLE ONLY {address(after)}", was or {}, column, other_type=other_type
+        )
+
+
+def clustered_keys(before: Definition | None, after: Definition) -> Iterator[str]:
+    """The key whose index the table is to be sorted by, when no other index is it any more."""
+    named = [_clustered_key(of) for of in (before or {}, after)]
+    if named[1] is not None and named[0] != named[1]:
+        yield f"ALTER TABLE {address(after)} CLUSTER ON {quoted(named[1])}"
+
+
+def _clustered_key(of: Definition) -> str | None:
+    return next((str(each["name"]) for each in of.get("constraints", ()) if "clustered" in each), None)
 
 
 def _constraints(only: str, before: Definition, after: Definition) -> Iterator[str]:
     if before.get("name") and _has_other_parents(before, after):
-        return  # what was the parent's is its own now, or the other way round: the server sees to that
+        # What was the parent's is its own now, or the other way round: the server sees to that.
+        for rule in after.get("constraints", ()):
+            if "detached" in rule:
+                yield f"{only} ADD CONSTRAINT {quoted(rule['name'])} {rule['definition']}"
+        return
     old = _numbered(before.get("constraints", ()), after.get("constraints", ()))
     new = {each["id"]: each for each in after.get("constraints", ())}
+    merged = after.get("merged", {})
     for number, rule in old.items():
-        if number not in new:
+        if number not in new and str(number) not in merged:
             yield f"{only} DROP CONSTRAINT IF EXISTS {quoted(rule['name'])}"
+        elif merged.get(str(number)):
+            key = f"{quoted(after['schema'])}.{quoted(rule['name'])}"
+            yield f"ALTER INDEX {merged[str(number)]} ATTACH PARTITION {key}"
     for number, rule in new.items():
         was = old.get(number)
         named = quoted(rule["name"])
         if was is None:
-            yield f"{only} ADD CONSTRAINT {named} {_rule(rule)}"
+            alone = f"ALTER TABLE ONLY {address(after)}" if "alone" in rule else only
+            yield f"{alone} ADD CONSTRAINT {named} {_rule(rule)}"
         else:
-            if was["name"] != rule["name"]:
+            if was["name"] != rule["name"] and "inherited" not in rule:
                 yield f"{only} RENAME CONSTRAINT {quoted(was['name'])} TO {named}"
             if was["definition"] != rule["definition"]:
                 yield from _changed_constraint(only, was, rule, before, after)
         if (was or {}).get("comment") != rule.get("comment"):
             said = literal(rule["comment"]) if "comment" in rule else "NULL"
             yield f"COMMENT ON CONSTRAINT {named} ON {address(after)} IS {said}"
+        yield from _index_of(rule, was or {}, after)
+
+
+def _index_of(rule: Definition, was: Definition, table: Definition) -> Iterator[str]:
+    """What the index of a key has of its own."""
+    index = f"{quoted(table['schema'])}.{quoted(rule['name'])}"
+    yield from option_changes(f"ALTER INDEX {index}", was.get("options", {}), rule.get("options", {}))
+    if was.get("index_comment") != rule.get("index_comment"):
+        said = literal(rule["index_comment"]) if "index_comment" in rule else "NULL"
+        yield f"COMMENT ON INDEX {index} IS {said}"
+    if "clustered" in was and "clustered" not in rule:
+        yield f"ALTER TABLE {address(table)} SET WITHOUT CLUSTER"
 
 
 def _numbered(before: Sequence[Definition], after: Sequence[Definition]) -> dict[int, Definition]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgsluice.schema.quotes import quoted
-from pgsluice.sinks.postgres.alter.words import address, commented, literal, moved
+from pgsluice.sinks.postgres.alter.words import address, column_comments, commented, literal, moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,6 +71,11 @@ def domain_statements(before: Definition | None, after: Definition) -> Iterator[
             yield f"ALTER DOMAIN {named} RENAME CONSTRAINT {was} TO {quoted(rule['name'])}"
         elif old[number]["definition"] == f"{rule['definition']} NOT VALID":
             yield f"ALTER DOMAIN {named} VALIDATE CONSTRAINT {quoted(rule['name'])}"
+    for number, rule in new.items():
+        said = rule.get("comment")
+        if old.get(number, {}).get("comment") != said:
+            text = "NULL" if said is None else literal(said)
+            yield f"COMMENT ON CONSTRAINT {quoted(rule['name'])} ON DOMAIN {named} IS {text}"
     yield from commented(before, after)
 
 
@@ -79,6 +84,7 @@ def composite_statements(before: Definition | None, after: Definition) -> Iterat
     named = address(after)
     if before is None:
         yield f"CREATE TYPE {named} AS ({', '.join(map(_attribute, after['columns']))})"
+        yield from column_comments(named, (), after["columns"], "number")
         yield from commented(None, after)
         return
     yield from moved(before, after)
@@ -96,6 +102,7 @@ def composite_statements(before: Definition | None, after: Definition) -> Iterat
             yield f"ALTER TYPE {named} RENAME ATTRIBUTE {quoted(was['name'])} TO {name} CASCADE"
         if _typed(was) != _typed(attribute):
             yield f"ALTER TYPE {named} ALTER ATTRIBUTE {name} TYPE {_typed(attribute)} CASCADE"
+    yield from column_comments(named, before["columns"], after["columns"], "number")
     yield from commented(before, after)
 
 

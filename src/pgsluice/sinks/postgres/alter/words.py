@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pgsluice.schema.quotes import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pgsluice.schema.entry import Definition
 
@@ -57,6 +57,41 @@ def commented(before: Definition | None, after: Definition) -> Iterator[str]:
     if was != now:
         said = "NULL" if now is None else literal(now)
         yield f"COMMENT ON {kind_word(after)} {address(after)} IS {said}"
+
+
+def column_comments(
+    table: str, before: Sequence[Definition], after: Sequence[Definition], by: str
+) -> Iterator[str]:
+    """Bring the comments on columns up to date; ``by`` tells which one was which."""
+    old = {column[by]: column.get("comment") for column in before}
+    for column in after:
+        said = column.get("comment")
+        if old.get(column[by]) != said:
+            text = "NULL" if said is None else literal(said)
+            yield f"COMMENT ON COLUMN {table}.{quoted(column['name'])} IS {text}"
+
+
+def option_changes(altered: str, old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
+    """Bring options up to date."""
+    gone = [name for name in old if name not in new]
+    if gone:
+        yield f"{altered} RESET ({', '.join(gone)})"
+    changed = [f"{name}={literal(value)}" for name, value in new.items() if old.get(name) != value]
+    if changed:
+        yield f"{altered} SET ({', '.join(changed)})"
+
+
+def column_settings(altered: str, was: Definition, now: Definition, *, other_type: bool) -> Iterator[str]:
+    """How a column is kept, and looked at for statistics."""
+    column = f"{altered} ALTER COLUMN {quoted(now['name'])}"
+    kept = {} if other_type else was  # with another type the server begins anew with the ways of that
+    if kept.get("storage") != now.get("storage"):
+        yield f"{column} SET STORAGE {now.get('storage') or was['type_storage']}"
+    if kept.get("compression") != now.get("compression"):
+        yield f"{column} SET COMPRESSION {now.get('compression', 'default')}"
+    if was.get("statistics") != now.get("statistics"):
+        yield f"{column} SET STATISTICS {now.get('statistics', -1)}"
+    yield from option_changes(column, was.get("options", {}), now.get("options", {}))
 
 
 def options_clause(options: dict[str, str] | None) -> str:

@@ -31,6 +31,7 @@ class Found:
     sql: str
     belongs: int = 0  # the table that it is a part of: it goes where that goes
     needs: tuple[ObjectId, ...] = ()  # what has to be there, beside what pg_depend says
+    column: int = 0  # of the table that it belongs to: what is only said of that
 
 
 # Statements that are no object of a catalog have numbers that no catalog has.
@@ -53,7 +54,14 @@ def read_objects(conn: Connection, query: str) -> list[Found]:
     Functions that print definitions look at the catalogs of now: what was dropped since has none.
     """
     return [
-        Found(ObjectId(row.catalog, row.oid), row.kind, row.name, row.sql, row.belongs)
+        Found(
+            ObjectId(row.catalog, row.oid),
+            row.kind,
+            row.name,
+            row.sql,
+            row.belongs,
+            column=getattr(row, "column", 0),
+        )
         for row in rows(conn, query)
         if row.sql is not None
     ]

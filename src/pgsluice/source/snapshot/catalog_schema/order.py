@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pgsluice.source.snapshot.catalog_schema.found import ObjectId, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pgsluice.postgres.session import Connection
     from pgsluice.source.snapshot.catalog_schema.found import Found
@@ -37,19 +37,33 @@ _ROUTINES: Final = ("FUNCTION", "PROCEDURE")
 class Needs:
     """What objects need, by what stands for them: for an array its element, for a view's rule the view."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: Connection, without: Mapping[int, Collection[int]]) -> None:
+        self._without = without  # columns that are not made, by table
+        defaults = rows(conn, _DEFAULTS)
+        no_defaults = {
+            ObjectId(row.catalog, row.oid) for row in defaults if row.column in without.get(row.table, ())
+        }
         self._stands_for: dict[ObjectId, ObjectId] = {}
         self._edges: list[tuple[ObjectId, ObjectId]] = []
         for row in rows(conn, _DEPENDENCIES):
             here, there = ObjectId(row.classid, row.objid), ObjectId(row.refclassid, row.refobjid)
             if row.is_part:
                 self._stands_for[here] = there
-            else:
+            elif here not in no_defaults:
                 self._edges.append((here, there))
+        self._of_columns = rows(conn, _OF_COLUMNS)
         self.members = {ObjectId(row.classid, row.objid) for row in rows(conn, _MEMBERS)}
-        self._defaults = {
-            ObjectId(row.catalog, row.oid): ObjectId(row.of, row.table) for row in rows(conn, _DEFAULTS)
-        }
+        self._defaults = {ObjectId(row.catalog, row.oid): ObjectId(row.of, row.table) for row in defaults}
+
+    def made_with_them(self) -> set[ObjectId]:
+        """The objects that are made with columns that are left out; not their tables."""
+        found = set()
+        for row in self._of_columns:
+            if row.refobjsubid in self._without.get(row.refobjid, ()):
+                whole = self._whole(ObjectId(row.classid, row.objid))
+                if whole != ObjectId(row.refclassid, row.refobjid):
+                    found.add(whole)
+        return found
 
     def is_part(self, each: ObjectId) -> bool:
         """Whether it is made with another object: a member of an extension, a range's cast."""
@@ -107,6 +121,20 @@ def in_order(objects: Sequence[Found], graph: Mapping[ObjectId, set[ObjectId]]) 
     return ordered
 
 
+def without_needing(
+    objects: Sequence[Found], gone: set[ObjectId], graph: Mapping[ObjectId, set[ObjectId]]
+) -> tuple[list[Found], list[Found]]:
+    """The objects that can be made without others, and those that need them, by any number of steps."""
+    left = [each for each in objects if each.id not in gone]
+    while True:
+        needing = {each.id for each in left if ({*graph.get(each.id, ())} | {*each.needs}) & gone}
+        if not needing:
+            made = {each.id for each in left}
+            return left, [each for each in objects if each.id not in made]
+        gone = gone | needing
+        left = [each for each in left if each.id not in needing]
+
+
 def before_rows(ordered: Sequence[Found], graph: Mapping[ObjectId, set[ObjectId]]) -> set[ObjectId]:
     """What tables need, and functions that need nothing else."""
     before = _closure([each.id for each in ordered if each.kind in _ROWS_NEED], graph)
@@ -138,8 +166,14 @@ SELECT d.classid, d.objid, d.refclassid, d.refobjid,
  WHERE d.classid <> 0 AND d.objid >= 16384 AND d.refobjid >= 16384
    AND NOT (s.oid IS NOT NULL AND d.deptype = 'a')"""
 
+# Defaults go with their columns.
+_OF_COLUMNS: Final = """
+SELECT classid, objid, refclassid, refobjid, refobjsubid
+  FROM pg_depend
+ WHERE refclassid = 'pg_class'::regclass AND refobjsubid > 0 AND classid <> 'pg_attrdef'::regclass"""
+
 _MEMBERS: Final = "SELECT classid, objid FROM pg_depend WHERE deptype = 'e'"
 
 _DEFAULTS: Final = """
-SELECT d.tableoid AS catalog, d.oid, c.tableoid AS of, c.oid AS table
+SELECT d.tableoid AS catalog, d.oid, c.tableoid AS of, c.oid AS table, d.adnum AS column
   FROM pg_attrdef d JOIN pg_class c ON c.oid = d.adrelid WHERE c.relkind IN ('r', 'p')"""

@@ -10,19 +10,27 @@ import structlog
 from pgsluice.schema.statements import SchemaDump, SchemaStatement
 from pgsluice.source.snapshot.catalog_schema import constraints, kinds, rights, tables, views
 from pgsluice.source.snapshot.catalog_schema.found import OWN, ObjectId, rows
-from pgsluice.source.snapshot.catalog_schema.order import Needs, before_rows, in_order
+from pgsluice.source.snapshot.catalog_schema.order import Needs, before_rows, in_order, without_needing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from pgsluice.postgres.session import Connection
     from pgsluice.source.snapshot.catalog_schema.found import Found
 
 logger = structlog.get_logger(__name__)
 
+_WITHOUT: Final = "it is made with a column that the filter leaves out"
+
 
 def read_catalog_schema(
-    conn: Connection, *, without: Collection[str], owners: bool, privileges: bool, quoted: bool = False
+    conn: Connection,
+    *,
+    without: Collection[str],
+    owners: bool,
+    privileges: bool,
+    quoted: bool = False,
+    columns: Mapping[int, Collection[int]] | None = None,
 ) -> SchemaDump:
     """
     The schema at the connection's snapshot; what can't be read from the catalogs is named in a warning.
@@ -32,17 +40,31 @@ def read_catalog_schema(
         owners: whether objects keep their owners, who must be roles of the target.
         privileges: whether grants are kept.
         quoted: whether every identifier stands in quotes.
+        columns: to leave out, with all that is made with them; by the numbers of tables and columns.
     """
     with _quoting(conn, quoted):
-        return _read(conn, _left_out(conn, without), owners=owners, privileges=privileges)
+        return _read(conn, _left_out(conn, without), columns or {}, owners=owners, privileges=privileges)
 
 
-def _read(conn: Connection, left_out: set[int], *, owners: bool, privileges: bool) -> SchemaDump:
-    needs = Needs(conn)
+def _read(
+    conn: Connection,
+    left_out: set[int],
+    columns: Mapping[int, Collection[int]],
+    *,
+    owners: bool,
+    privileges: bool,
+) -> SchemaDump:
+    needs = Needs(conn, columns)
     late = needs.late_defaults()
 
     def wanted(objects: Iterable[Found]) -> list[Found]:
-        return [each for each in objects if each.belongs not in left_out and each.id not in needs.members]
+        return [
+            each
+            for each in objects
+            if each.belongs not in left_out
+            and each.id not in needs.members
+            and each.column not in columns.get(each.belongs, ())
+        ]
 
     objects = wanted(
         (
@@ -51,7 +73,7 @@ def _read(conn: Connection, left_out: set[int], *, owners: bool, privileges: boo
             *kinds.types(conn),
             *kinds.sequences(conn),
             *kinds.routines(conn),
-            *tables.tables(conn, late),
+            *tables.tables(conn, late, columns),
             *constraints.constraints(conn),
             *views.views(conn),
             *views.actions(conn),
@@ -59,10 +81,15 @@ def _read(conn: Connection, left_out: set[int], *, owners: bool, privileges: boo
     )
     _name_the_rest(conn, needs)
     graph = needs.graph(objects)
+    objects, gone = without_needing(objects, needs.made_with_them(), graph)
+    for each in gone:
+        logger.warning("left out", kind=each.kind, name=each.name, reason=_WITHOUT)
     ordered = in_order(objects, graph)
     before = before_rows(ordered, graph)
     owned = rights.owners(conn) if owners else {}
     about = [*(wanted(rights.grants(conn)) if privileges else ()), *wanted(rights.comments(conn))]
+    never = {each.id for each in gone}
+    about = [each for each in about if each.id not in never]
     return SchemaDump(
         tuple(_statement(each, owned) for each in ordered if each.id in before),
         (

@@ -102,7 +102,7 @@ _COLUMN_RIGHTS: Final = _DIFFERENCE.format(
     usual="NULL::aclitem[]",
 )
 _COLUMN_GRANTS: Final = f"""
-SELECT c.tableoid AS catalog, c.oid, 'ACL' AS kind, c.oid AS belongs,
+SELECT c.tableoid AS catalog, c.oid, 'ACL' AS kind, c.oid AS belongs, a.attnum AS column,
        format('%s.%s.%s', n.nspname, c.relname, a.attname) AS name, {_COLUMN_RIGHTS} AS sql
   FROM pg_attribute a
   JOIN pg_class c ON c.oid = a.attrelid
@@ -131,7 +131,7 @@ SELECT d.tableoid AS catalog, d.oid, 'DEFAULT ACL' AS kind, 0 AS belongs,
 
 # The server's own words for an object are those of COMMENT, but for parts of others.
 _COMMENTS: Final = f"""
-SELECT d.classoid AS catalog, d.objoid AS oid, 'COMMENT' AS kind, i.identity AS name,
+SELECT d.classoid AS catalog, d.objoid AS oid, 'COMMENT' AS kind, i.identity AS name, d.objsubid AS column,
        CASE WHEN d.classoid = 'pg_class'::regclass THEN d.objoid
             ELSE coalesce(r.conrelid, t.tgrelid, p.polrelid, w.ev_class, 0) END AS belongs,
        format('COMMENT ON %s IS %L', CASE

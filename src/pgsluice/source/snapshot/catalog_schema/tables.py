@@ -16,20 +16,23 @@ from pgsluice.source.snapshot.catalog_schema.found import (
 from pgsluice.source.snapshot.catalog_schema.kinds import COLLATED, SEQUENCE_OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from pgsluice.postgres.session import Connection
 
 
-def tables(conn: Connection, late: Container[ObjectId]) -> Iterator[Found]:
+def tables(
+    conn: Connection, late: Container[ObjectId], without: Mapping[int, Container[int]]
+) -> Iterator[Found]:
     """
     Tables, which of them are partitions of which, and defaults that can only be set later.
 
-    ``late`` has the defaults that need the table they belong to.
+    ``late`` has the defaults that need the table they belong to, ``without`` columns to leave out.
     """
     columns: dict[int, list[Any]] = {}
     for column in rows(conn, _COLUMNS):
-        columns.setdefault(column.table_oid, []).append(column)
+        if column.attnum not in without.get(column.table_oid, ()):
+            columns.setdefault(column.table_oid, []).append(column)
     for table in rows(conn, _TABLES):
         held = columns.get(table.oid, [])
         yield Found(
@@ -127,7 +130,7 @@ SELECT c.tableoid AS catalog, c.oid, n.nspname || '.' || c.relname AS name, c.re
 
 # From 18 on NOT NULL is a rule with a name; one that was never checked comes with the other rules.
 _COLUMNS: Final = f"""
-SELECT a.attrelid AS table_oid, a.attislocal, a.attnotnull, quote_ident(a.attname) AS quoted,
+SELECT a.attrelid AS table_oid, a.attnum, a.attislocal, a.attnotnull, quote_ident(a.attname) AS quoted,
        format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod))
        || {COLLATED.format(has="a.attcollation", usual="t.typcollation")} AS definition,
        CASE WHEN a.attgenerated <> '' THEN format(' GENERATED ALWAYS AS (%s)%s',

@@ -1,0 +1,1 @@
+"""Values changed by rules: ``rules.py`` has their form, ``check.py`` finds faults, ``apply.py`` applies."""

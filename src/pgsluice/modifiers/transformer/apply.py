@@ -1,0 +1,143 @@
+"""The modifier that rules make: Spark SQL over ``values`` and ``old`` alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pgsluice.errors import TransformError
+from pgsluice.modifiers.expressions import Row, RowColumns
+from pgsluice.modifiers.remembered import Remembered
+from pgsluice.modifiers.transformer.reach import Reach
+from pgsluice.modifiers.transforms.base import ArrowTransform, Cell, longest
+from pgsluice.modifiers.transforms.sql import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from pgsluice.modifiers.transformer.rules import ColumnRule, Transformations
+    from pgsluice.schema.table import TableVersion
+
+_ROWS: Final[tuple[Row, ...]] = ("values", "old")
+
+_POSITION: Final = (
+    "concat(hex(shiftrightunsigned(commit_lsn, 32)), '/', hex(commit_lsn & 4294967295), ' change ', seq)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Expressions for some table versions, made once."""
+
+    typed: dict[str, Column]  # what users' expressions name
+    rows: dict[str, Column]
+
+
+class Transformer:
+    """Changes the values of columns that have rules, wherever they stand in an entry."""
+
+    def __init__(self, rules: Transformations, salt: Callable[[], bytes], reach: Reach | None = None) -> None:
+        self._rules = rules
+        self._salt = salt
+        self._reach = reach or Reach(rules)
+        self._made = Remembered(self.touches, self._columns)
+
+    def touches(self, version: TableVersion) -> bool:
+        """Whether a table has rules."""
+        return self._reach.rules_of(version) is not None or self._rules.is_strict(None)
+
+    def __call__(self, frame: DataFrame, tables: Mapping[int, TableVersion]) -> DataFrame:
+        """The frame with changed values."""
+        made, names = self._made.of(frame, tables), frame.columns
+        if made is None:
+            return frame
+        changed = frame.withColumns(made.typed) if made.typed else frame
+        return changed.withColumns(made.rows).select(*names)
+
+    def _columns(self, spark: SparkSession, touched: tuple[TableVersion, ...]) -> _Columns:
+        from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+        typed: dict[str, Column] = {}
+
+        def of_all(row: Row) -> str:
+            cases = [
+                f"when {each.id} then {self._row(each, row, RowColumns(spark, each, row, typed))}"
+                for each in touched
+            ]
+            return f"case relation {' '.join(cases)} else `{row}` end"
+
+        rows: dict[str, Column] = {row: F.expr(of_all(row)) for row in _ROWS}
+        return _Columns(typed, rows)
+
+    def _row(self, version: TableVersion, row: str, typed: RowColumns) -> str:
+        rules = self._reach.of_columns(version)
+        if self._rules.is_strict(self._reach.rules_of(version)):
+            _require_rules(version, rules)
+        cells = [_value(row, i) for i in range(len(version.columns))]
+        changed = [self._changed(version, i, rules.get(i), row, typed) for i in range(len(version.columns))]
+        if changed == cells:
+            return f"`{row}`"
+        return f"if(`{row}` is null, null, array({', '.join(changed)}))"
+
+    def _changed(
+        self, version: TableVersion, index: int, rule: ColumnRule | None, row: str, typed: RowColumns
+    ) -> str:
+        value = _value(row, index)
+        if rule is None or isinstance(rule.transform, ArrowTransform):
+            return value
+        column, transform = version.columns[index], rule.transform
+        parameters = _parameters(version, rule, row)
+        made = transform.sql(Cell(value, column.type, self._salt(), parameters, typed.bind))
+        if made == value:
+            return value
+        if (most := longest(column.type)) is not None:
+            made = f"left({made}, {most})"
+        if not transform.gives_null:
+            made = self._or_else(made, value, f"{version.qualified}.{column.name}", rule.name)
+        return f"if({value} is null, null, {made})"
+
+    def _or_else(self, made: str, value: str, column: str, name: str) -> str:
+        match self._rules.on_error:
+            case "null":
+                return made
+            case "pass_through":
+                return f"coalesce({made}, {value})"
+            case _:
+                begin, end = (
+                    quoted(f"{TransformError.code}: {column} has at "),
+                    quoted(f" a value that {name} can't change"),
+                )
+                return f"coalesce({made}, raise_error(concat({begin}, {_POSITION}, {end})))"
+
+
+def _require_rules(version: TableVersion, ruled: Mapping[int, ColumnRule]) -> None:
+    """Raise when a column has no rule: no value of it may leave."""
+    missing = [column.name for i, column in enumerate(version.columns) if i not in ruled]
+    if missing:
+        raise TransformError(
+            f"{version.qualified} has columns without a rule, and validation is strict: {', '.join(missing)}",
+            remedy="Add rules for them, noop to let values go as they are, and start again",
+            table=version.qualified,
+        )
+
+
+def _value(row: str, index: int) -> str:
+    return f"get(`{row}`, {index})"
+
+
+def _parameters(version: TableVersion, rule: ColumnRule, row: str) -> dict[str, str]:
+    places = {column.name: i for i, column in enumerate(version.columns)}
+    for each in rule.dynamic_parameters.values():
+        if each.column not in places:
+            raise TransformError(
+                f"{version.qualified} has no column {each.column}, which a rule takes a parameter from",
+                remedy="Name another column in dynamic_parameters, and start again",
+                table=version.qualified,
+            )
+    # NULL is one more value: what is drawn must not become NULL for it.
+    return {
+        name: f"coalesce({_value(row, places[each.column])}, '')"
+        for name, each in rule.dynamic_parameters.items()
+    }

@@ -1,0 +1,135 @@
+"""What is wrong with rules, by the source's catalog: found at the start, before any value leaves."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from pgsluice.modifiers.transforms.base import family
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pgsluice.modifiers.transformer.rules import ColumnRule, TableRules, Transformations
+    from pgsluice.schema.table_facts import ColumnFacts, TableFacts
+
+
+@dataclass(frozen=True, slots=True)
+class RuleProblem:
+    """One fault of the rules."""
+
+    table: str
+    column: str | None
+    problem: str
+    remedy: str
+
+    @property
+    def where(self) -> str:
+        """The column, or the table."""
+        return f"{self.table}.{self.column}" if self.column else self.table
+
+    def as_dict(self) -> dict[str, str | None]:
+        """For JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}"
+
+
+def rule_problems(rules: Transformations, tables: Iterable[TableFacts]) -> list[RuleProblem]:
+    """Every fault, in the order of the rules; then tables that have none and must."""
+    facts = {(table.schema, table.name): table for table in tables}
+    found: list[RuleProblem] = []
+    for each in rules.table_transformers:
+        table = facts.get((each.schema_, each.table))
+        if table is None:
+            found.append(_unknown_table(each, facts.values()))
+        else:
+            found += _of_table(rules, each, table)
+    ruled = {(each.schema_, each.table) for each in rules.table_transformers}
+    if rules.is_strict(None):
+        found += [_without_rules(table) for name, table in facts.items() if name not in ruled]
+    return found
+
+
+def _unknown_table(rules: TableRules, tables: Iterable[TableFacts]) -> RuleProblem:
+    name = f"{rules.schema_}.{rules.table}"
+    nearest = difflib.get_close_matches(name, [table.qualified for table in tables], n=1)
+    return RuleProblem(
+        name,
+        None,
+        "no such table is replicated",
+        f"Did you mean {nearest[0]}?" if nearest else "Remove its rules, or replicate the table",
+    )
+
+
+def _without_rules(table: TableFacts) -> RuleProblem:
+    return RuleProblem(
+        table.qualified,
+        None,
+        "has no rules, and validation is strict",
+        "Give every column a rule (noop lets values go as they are), or leave the table out",
+    )
+
+
+def _of_table(rules: Transformations, own: TableRules, table: TableFacts) -> Iterator[RuleProblem]:
+    columns = {column.name: column for column in table.columns}
+    for name, rule in own.column_transformers.items():
+        if name not in columns:
+            nearest = difflib.get_close_matches(name, columns, n=1)
+            remedy = f"Did you mean {nearest[0]}?" if nearest else "Remove the rule"
+            yield RuleProblem(table.qualified, name, "the table has no such column", remedy)
+            continue
+        for problem, remedy in _of_column(rule, columns[name], table):
+            yield RuleProblem(table.qualified, name, problem, remedy)
+    if rules.is_strict(own):
+        for column in table.columns:
+            if column.name not in own.column_transformers:
+                yield RuleProblem(
+                    table.qualified,
+                    column.name,
+                    "has no rule, and validation is strict",
+                    "Give it one; noop lets values go as they are",
+                )
+
+
+def _of_column(rule: ColumnRule, column: ColumnFacts, table: TableFacts) -> Iterator[tuple[str, str]]:
+    transform = rule.transform
+    kind = family(column.type)
+    if transform.families is not None and kind not in transform.families:
+        takes = ", ".join(sorted(transform.families))
+        yield f"{rule.name} is for {takes}, and the column is {column.type.name}", "Take another transformer"
+    elif (problem := transform.problem(column.type)) is not None:
+        yield f"{rule.name} can't serve {column.type.name}: {problem}", "Change its parameters"
+    if transform.gives_null and column.not_null:
+        yield "the column takes no NULL, which the rule gives", "Take another transformer"
+    yield from _of_key(rule, column.name, table)
+    names = {each.name for each in table.columns}
+    for parameter, given in rule.dynamic_parameters.items():
+        if given.column not in names:
+            yield f"{parameter} comes from {given.column}, which is no column of it", "Name another one"
+        elif column.name in table.key and given.column not in table.key:
+            yield (
+                f"{parameter} comes from {given.column}, and a DELETE has nothing beside the key",
+                "Name a column of the key, or set REPLICA IDENTITY FULL",
+            )
+
+
+def _of_key(rule: ColumnRule, column: str, table: TableFacts) -> Iterator[tuple[str, str]]:
+    """Rows must find themselves again, and not meet: a random or lossy transform on a key does not do."""
+    transform = rule.transform
+    if rule.allow_uniqueness_loss:
+        return
+    allow = "take a deterministic one that keeps values apart, or set allow_uniqueness_loss: true"
+    finds_rows = column in table.key or table.identity == "f"
+    if not transform.is_deterministic and finds_rows:
+        yield (
+            f"{rule.name} is random, and UPDATE and DELETE find their row by this column",
+            "Use generator: deterministic or a seed; or " + allow,
+        )
+    unique = any(column in index for index in table.unique)
+    if unique and transform.is_deterministic and not transform.mostly_keeps_values_apart:
+        yield f"{rule.name} may make two values one, and the column is in a unique index", allow.capitalize()
+    elif unique and not transform.is_deterministic and not finds_rows:
+        yield f"{rule.name} is random, and the column is in a unique index", allow.capitalize()
