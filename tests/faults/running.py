@@ -137,6 +137,10 @@ class Runner:
         """How far one target is."""
         return next(consumer.lsn for consumer in Consumers(self.log).all() if consumer.name == sink)
 
+    def has_reached(self, sink: str) -> bool:
+        """Whether a target was opened once: from then on the log is held for it."""
+        return any(consumer.name == sink for consumer in Consumers(self.log).all())
+
     def _position(self) -> str:
         """Of the slowest target."""
         found = Consumers(self.log).all()

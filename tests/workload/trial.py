@@ -20,13 +20,15 @@ from tests.workload.values import EXTENSIONS
 from tests.workload.writers import Writers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from pgsluice.embedded.server import StopMode
     from pgsluice.pipeline.config.targets import Decode
     from tests.fix_pg import Database
 
 PIPELINE = "shop"  # what a Runner calls it
+RESTARTS: Mapping[str, StopMode] = {"crash": "immediate", "restart": "fast"}  # of the target
 KILLED = ("driver", "listener", "worker")  # what ``Trial.kills`` counts
 _BATCHES = ("100KiB", "1MiB", "64MiB")
 _PATIENCE = 180.0  # seconds; for what a busy machine may take long to do
@@ -138,11 +140,16 @@ class Trial:
         )
 
     def _keep_running(self) -> None:
+        self._require_alive()
+        process = self._runner.process
+        if process is None or process.poll() is not None:
+            self._runner.start()
+
+    def _require_alive(self) -> None:
+        """A run that ended was killed by us."""
         process = self._runner.process
         code = None if process is None else process.poll()
         assert code in (None, -signal.SIGKILL), f"the run ended by itself with {code}:\n{self._runner.tail()}"
-        if process is None or code is not None:
-            self._runner.start()
 
     def _wait_for_some_moment(self) -> None:
         """In the middle of changes mostly; but also while everything is still starting."""
@@ -163,10 +170,10 @@ class Trial:
                 self._until(self._runner.kill_worker, "no worker to kill")
         elif event == "large":  # what is begun before it is whole
             self._source.run(large_rows(self._lane))
-        elif event == "crash":
-            self._target.server.restart("immediate")
-        elif event == "restart":
-            self._target.server.restart("fast")
+        elif event in RESTARTS:
+            # A target that was never reached is not waited for: its address may be wrong.
+            self._until(lambda: self._runner.has_reached("postgres"), "the target was not reached")
+            self._target.server.restart(RESTARTS[event])
         elif event == "source_crash":
             self._source.server.restart("immediate")
         else:
@@ -176,6 +183,7 @@ class Trial:
     def _until(self, reached: Callable[[], bool], otherwise: str) -> None:
         deadline = time.monotonic() + _PATIENCE
         while not reached():
+            self._require_alive()
             assert time.monotonic() < deadline, f"{otherwise}:\n{self._runner.tail()}"
             time.sleep(0.1)  # to look for processes costs a busy machine more than it seems
 
