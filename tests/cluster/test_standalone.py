@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from pgsluice.changelog.lock import holder
 from pgsluice.state.requests import Requests
 from tests.cluster.standalone import SPARK_HOME, StandaloneCluster
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.fix_pg import Database
@@ -88,22 +90,45 @@ def checksum(database: Database) -> list[tuple[Any, ...]]:
         return conn.execute(query).fetchall()
 
 
-def tasks_by_executor(events: Path) -> Counter[str]:
-    """How many tasks each executor has finished, of all applications."""
-    found: Counter[str] = Counter()
+def events_of(events: Path, kind: str) -> list[tuple[str, dict[str, Any]]]:
+    """What Spark has noted of a kind, with the application that it was in."""
+    found = []
     for log in events.iterdir():
         for line in log.read_text(errors="replace").splitlines():
-            event = json.loads(line) if line.startswith('{"Event":"SparkListenerTaskEnd"') else None
-            if event and event["Task End Reason"]["Reason"] == "Success":
-                found[f"{log.name} {event['Task Info']['Executor ID']}"] += 1
+            if line.startswith(f'{{"Event":"SparkListener{kind}"'):
+                found.append((log.name.removesuffix(".inprogress"), json.loads(line)))
     return found
+
+
+def tasks_by_executor(events: Path) -> Counter[tuple[str, str]]:
+    """How many tasks each executor has finished, by application."""
+    return Counter(
+        (application, event["Task Info"]["Executor ID"])
+        for application, event in events_of(events, "TaskEnd")
+        if event["Task End Reason"]["Reason"] == "Success"
+    )
+
+
+def workers_at(events: Path, applications: set[str]) -> set[str]:
+    """The executors that have finished tasks of some applications."""
+    return {executor for application, executor in tasks_by_executor(events) if application in applications}
+
+
+def wait_for(reached: Callable[[], Any], run: subprocess.Popen[bytes], log: Path) -> None:
+    """Until something is so; a run that ends before is a failure."""
+    for _ in range(2400):
+        if reached():
+            return
+        assert run.poll() is None, log.read_text()[-3000:]
+        time.sleep(0.05)
+    raise AssertionError(log.read_text()[-3000:])
 
 
 @pytest.mark.timeout(600)
 def test_the_same_result_on_a_cluster(large: Database, target_database: Database, tmp_path: Path) -> None:
     """
-    Tasks on both workers, a driver that is killed while it copies, a second one that is kept out, and a
-    worker that goes away while changes are decoded.
+    Both workers copy and decode, a driver is killed while it copies, a second one kept out, a worker goes
+    away while changes are decoded, and a driver that stood still is fenced off when another has taken over.
     """
     events = tmp_path / "events"
     events.mkdir()
@@ -127,13 +152,9 @@ def test_the_same_result_on_a_cluster(large: Database, target_database: Database
             target: {{postgres: {{url: "{target_database.url}"}}}}
             """
         )
-        first = start(config)
         log = config.parent / "run.log"
-        for _ in range(1200):
-            if "copying tables" in log.read_text() and tasks_by_executor(events):
-                break
-            assert first.poll() is None, log.read_text()[-3000:]
-            time.sleep(0.05)
+        first = start(config)
+        wait_for(lambda: "copying tables" in log.read_text() and tasks_by_executor(events), first, log)
         with start(config) as second:
             assert second.wait(60) != 0
         assert "SLUICE-LOG-LOCKED" in log.read_text()
@@ -141,29 +162,39 @@ def test_the_same_result_on_a_cluster(large: Database, target_database: Database
         first.wait()
         finish(config)
         assert checksum(target_database) == checksum(large)
-        copied = tasks_by_executor(events)
-        large.run(
-            "UPDATE big SET n = n + 1",
-            "DELETE FROM big WHERE id % 10 = 0",
-            "INSERT INTO small VALUES (2, 'two')",
-        )
+        copying = {application for application, _ in tasks_by_executor(events)}
+        assert len(workers_at(events, copying)) == 2, "both workers copied"
+
+        large.run("UPDATE big SET n = n + 1", "DELETE FROM big WHERE id % 10 = 0")
         streaming = start(config)
-        before = sum(copied.values())
-        for _ in range(1200):
-            if sum(tasks_by_executor(events).values()) > before:
-                break
-            assert streaming.poll() is None, log.read_text()[-3000:]
-            time.sleep(0.05)
+
+        def decoding() -> set[str]:
+            return {application for application, _ in tasks_by_executor(events)} - copying
+
+        wait_for(lambda: len(workers_at(events, decoding())) == 2, streaming, log)
         cluster.kill_worker()
-        streaming.send_signal(signal.SIGTERM)
-        assert streaming.wait(120) == 0
+        large.run("UPDATE big SET n = n + 1 WHERE id % 3 = 0")  # decoded by the one that is left
+        wait_for(lambda: checksum(target_database) == checksum(large), streaming, log)
+        assert [app for app, _ in events_of(events, "ExecutorRemoved") if app in decoding()]
+        take_over(config, streaming, large)
+        large.run("INSERT INTO small VALUES (3, 'three')")
         submit(cluster.master, config)
     assert checksum(target_database) == checksum(large)
+    assert target_database.rows("TABLE small ORDER BY id") == large.rows("TABLE small ORDER BY id")
     assert not list(Requests(tmp_path / "state").open())
-    applications: dict[str, set[str]] = {}
-    for place in tasks_by_executor(events):
-        application, _, executor = place.partition(" ")
-        applications.setdefault(application, set()).add(executor)
-    assert any(len(executors - {"driver"}) == 2 for executors in applications.values()), applications
     (rows,) = target_database.rows("SELECT count(*) FROM big")[0]
     print(f"{rows} rows compared, tasks {dict(tasks_by_executor(events))}")
+
+
+def take_over(config: Path, old: subprocess.Popen[bytes], source: Database) -> None:
+    """A driver stands still, as if its machine were lost; another takes over; the first one is kept out."""
+    os.kill(old.pid, signal.SIGSTOP)
+    listener = holder(config.parent / "state" / "log" / "lock")
+    assert listener is not None
+    os.kill(listener, signal.SIGKILL)
+    source.run("INSERT INTO small VALUES (2, 'two')")
+    finish(config)
+    source.run("UPDATE small SET t = 'changed' WHERE id = 2")
+    os.kill(old.pid, signal.SIGCONT)
+    assert old.wait(120) == 4  # the target's
+    assert "SLUICE-TARGET-FENCED" in (config.parent / "run.log").read_text()

@@ -55,6 +55,7 @@ class BreakingBatch:
     end: str
     steps: list[Any]
     swaps: tuple[()] = ()
+    held: tuple[()] = ()
 
 
 def first() -> Changes:

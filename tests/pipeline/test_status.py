@@ -209,3 +209,23 @@ def test_a_target_that_does_not_take_a_batch(table: Database, tmp_path: Path) ->
     sink.error = None
     run(sink).run(once=True)
     assert problems() == []
+
+
+def test_from_when_on_a_target_is_consistent(
+    table: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where its tables were copied, once its stream has come there; not before."""
+    table.run("INSERT INTO t VALUES (1, 'a')")
+    state = tmp_path / "state"
+    sink = MemorySink(MemoryStore())
+    assert Pipeline(PostgresSource(table.url), sink, state_dir=state).run(once=True)
+    (found,) = collect("main", table.url, state / "log").sinks
+    assert found.consistent
+    assert found.consistent_from is not None
+    assert Lsn.parse(found.position) >= Lsn.parse(found.consistent_from)
+    Consumers(state / "log").release("target", Lsn(Lsn.parse(found.consistent_from) - 1))
+    (before,) = collect("main", table.url, state / "log").sinks
+    assert before.consistent is False
+    flags = ("--source-url", table.url, "--state-dir", str(state))
+    main(["status", *flags])
+    assert f"from {found.consistent_from}" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from pgsluice.units import readable_seconds, readable_size
 
 if TYPE_CHECKING:
     from pgsluice.pipeline.copy_report import SinkReport
-    from pgsluice.pipeline.status import Status
+    from pgsluice.pipeline.status import SinkStatus, Status
 
 
 def status(
@@ -58,8 +58,11 @@ def _print(found: Status) -> None:
         print_text(f"listener  {found.listener['state']}, reconnected {times}")
     if found.sinks:
         print_text()
-        rows = [(s.name, s.position, _size(s.lag_bytes), _seconds(s.lag_seconds)) for s in found.sinks]
-        print_table(("sink", "position", "behind", "oldest waiting"), rows)
+        rows = [
+            (s.name, s.position, _size(s.lag_bytes), _seconds(s.lag_seconds), _consistent(s))
+            for s in found.sinks
+        ]
+        print_table(("sink", "position", "behind", "oldest waiting", "consistent"), rows)
     for copy in found.copies:
         if not copy.finished:
             _print_copy(copy)
@@ -70,6 +73,13 @@ def _print(found: Status) -> None:
         print_text()
         print_text(f"problem {problem.code}: {problem.what}")
         print_text(f"        {problem.remedy}")
+
+
+def _consistent(sink: SinkStatus) -> str:
+    if sink.consistent is None:
+        return "-"
+    when = f"{sink.consistent_from}" if sink.consistent_from else "the copy's end"
+    return f"{'since' if sink.consistent else 'from'} {when}"
 
 
 def _print_copy(copy: SinkReport) -> None:

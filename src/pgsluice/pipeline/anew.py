@@ -410,17 +410,17 @@ class TablesAnew:
     def _of_lacking(
         self, conn: Connection, asked: Sequence[CopiedTable], published: Sequence[CopiedTable]
     ) -> Lacking | None:
-        """What makes those tables that came in and were not made by the stream."""
+        """What makes those tables that the target lacks: they came in, or somebody has dropped them there."""
         owner = self._owner
         assert owner.source is not None
-        copied = owner.standing.copies.tables if owner.standing.copies is not None else set()
+        copied = owner.standing.copied_tables
+        # One that was copied may have another name by now, which comes with the stream.
+        known = {version.relid: (version.schema, version.name) for version in self._store().versions()}
         names = {
-            owner.renames.table((each.relation.schema, each.relation.name)): (
-                each.relation.schema,
-                each.relation.name,
-            )
+            owner.renames.table(name): name
             for each in asked
-            if each.relation.relid not in copied
+            for name in [(each.relation.schema, each.relation.name)]
+            if each.relation.relid not in copied or known.get(each.relation.relid) == name
         }
         sink = owner.sink
         lacking = sink.lacks(list(names)) if names and isinstance(sink, TakesSchema) else []

@@ -19,7 +19,7 @@ from pgsluice.pipeline.batch import LogStep, decoded
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -73,9 +73,15 @@ class _ArrivingBatch:
     """One transaction, whose end is not known before all of its rows are taken."""
 
     def __init__(
-        self, start: str | None, step: ArrivingStep, arriving: Arriving, token: Callable[[Lsn], str]
+        self,
+        start: str | None,
+        step: ArrivingStep,
+        arriving: Arriving,
+        token: Callable[[Lsn], str],
+        held: Collection[int],
     ) -> None:
         self.start = start
+        self.held = held
         self.steps = (step,)
         self.swaps = ()
         self._arriving = arriving
@@ -113,13 +119,18 @@ class EarlyStart:
         return getattr(self._sink, "takes_arriving", False)
 
     def begin(
-        self, position: Lsn, start: str | None, resolve: Resolve, token: Callable[[Lsn], str]
+        self,
+        position: Lsn,
+        start: str | None,
+        resolve: Resolve,
+        token: Callable[[Lsn], str],
+        held: Collection[int],
     ) -> Begun | None:
         """Apply the transaction after a position; None when there is none to begin with."""
         arriving = self._reader.arriving(position) if self._refused != position else None
         if arriving is None:
             return None
-        batch = _ArrivingBatch(start, self._step(arriving, resolve), arriving, token)
+        batch = _ArrivingBatch(start, self._step(arriving, resolve), arriving, token, held)
         try:
             self._sink.apply(batch)
         except Exception as exc:  # noqa: BLE001 - the usual way meets it again, and knows what to do

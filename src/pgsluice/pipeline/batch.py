@@ -33,7 +33,7 @@ from pgsluice.source.tasks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from concurrent.futures import Executor, Future
 
     from pyspark.sql import DataFrame, SparkSession
@@ -217,9 +217,16 @@ class LogBatch:
     """Whole transactions of the log."""
 
     def __init__(
-        self, start: str | None, end: str, steps: Sequence[LogStep], swaps: Sequence[Swap] = ()
+        self,
+        start: str | None,
+        end: str,
+        steps: Sequence[LogStep],
+        swaps: Sequence[Swap] = (),
+        *,
+        held: Collection[int] = (),
     ) -> None:
         self.start = start
         self.end = end
         self.steps = steps
         self.swaps = swaps
+        self.held = held

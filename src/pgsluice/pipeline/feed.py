@@ -124,7 +124,7 @@ class Feed:
                     step, lambda most: self._intake.read_large(slice_.end, last, most), self._step
                 )
             end = standing.progress(slice_.end).encode()
-            self._hand_over(LogBatch(standing.token, end, (step,)), slice_)
+            self._hand_over(LogBatch(standing.token, end, (step,), held=standing.copied_tables), slice_)
 
         if standing.with_patience(once):
             standing.applied(slice_.end, end, slice_.changes)
@@ -151,6 +151,7 @@ class Feed:
 
         if not standing.with_patience(read):
             return
+        held = standing.copied_tables
         entries = with_copied_anew(entries, rewritten)
         anew = (*standing.left_alone, *sorted(rewritten - {*standing.left_alone}))
         has_views = isinstance(standing.sink, TakesSchema)
@@ -167,7 +168,7 @@ class Feed:
             )
             anew = (*standing.left_alone, *sorted(rewritten - {*standing.left_alone}))  # may have grown
             end = replace(standing.progress(slice_.end), anew=anew, views=views).encode()
-            return LogBatch(standing.token, end, steps)
+            return LogBatch(standing.token, end, steps, held=held)
 
         def once() -> None:
             if rewritten:
@@ -262,6 +263,7 @@ class Feed:
             standing.token,
             lambda ranges: self._resolve_early(ranges, position),
             lambda end: standing.progress(end).encode(),
+            standing.copied_tables,
         )
         if begun is None:
             return False

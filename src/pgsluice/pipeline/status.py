@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pgsluice.changelog.consumers import Consumers
+from pgsluice.changelog.position import Lsn
 from pgsluice.changelog.reader import BEHIND_REMEDY, LogReader
 from pgsluice.changelog.segment import read_meta, segments
 from pgsluice.errors import SinkBehindLogError, SluiceError
@@ -30,9 +31,8 @@ from pgsluice.state.dead_letter import LetterBook
 from pgsluice.state.requests import Requests
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from pgsluice.changelog.position import Lsn
 
 START_ANEW: Final = (
     "What was written since is lost: pgsluice destroy, then init, and copy again into an empty target"
@@ -57,6 +57,8 @@ class SinkStatus:
     lag_bytes: int | None  # of WAL, behind the source
     lag_seconds: float | None  # since the commit of the first transaction that it lacks
     seen: float  # when it last moved (seconds since 1970)
+    consistent_from: str | None = None  # the position from which on it is the source of then; None: not known
+    consistent: bool | None = None  # whether it is there; None without a copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ def collect(name: str, url: str, log_dir: Path, state_dir: Path | None = None) -
         status.problems.append(_problem(exc))
     state_dir = state_dir or log_dir.parent
     status.copies = read_reports(state_dir)
+    status.sinks = [_with_consistency(sink, status.copies) for sink in status.sinks]
     status.problems += [_trouble(each, running=status.running) for each in read_troubles(state_dir)]
     status.resyncs = [f"{each.sink}: {each.qualified}" for each in Requests(state_dir).open()]
     try:
@@ -106,6 +109,15 @@ def collect(name: str, url: str, log_dir: Path, state_dir: Path | None = None) -
     except SluiceError as exc:
         status.problems.append(_problem(exc))
     return status
+
+
+def _with_consistency(sink: SinkStatus, copies: Sequence[SinkReport]) -> SinkStatus:
+    """Tables that were copied at several points are those of one time once the stream has passed the last."""
+    copy = next((copy for copy in copies if copy.sink == sink.name), None)
+    if copy is None or not copy.finished:
+        return sink if copy is None else replace(sink, consistent=False)
+    reached = Lsn.parse(sink.position) >= Lsn.parse(copy.position)
+    return replace(sink, consistent_from=copy.position, consistent=reached)
 
 
 def _look_at_letters(status: Status, state_dir: Path) -> None:

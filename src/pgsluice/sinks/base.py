@@ -197,6 +197,15 @@ class Batch(Protocol):
         """Tables to swap after the steps; only for a sink that :class:`HoldsTables`."""
         ...
 
+    @property
+    def held(self) -> Collection[int]:
+        """
+        The tables, by number, that the target was given whole before this batch.
+
+        One of them that is gone is never made for the rows that come: it would lack all others.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:

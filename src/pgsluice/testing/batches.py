@@ -25,7 +25,7 @@ from pgsluice.changelog.envelope import DELETE, ENVELOPE, INSERT, MESSAGE, SNAPS
 from pgsluice.schema.table import Column, Identity, PgType, TableVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -149,6 +149,7 @@ class LocalBatch:
     end: str
     steps: Sequence[LocalStep] = ()
     swaps: Sequence[Swap] = ()
+    held: Collection[int] = ()
 
 
 @dataclass(slots=True)

@@ -144,7 +144,8 @@ class Replay:
         parts = [HeldRows(rows.taken) for rows in judged.rows]
         step = LogStep(parts, judged.tables, Modification(), self.reader.spark, self.scratch, small=True)
         failpoint("letters.before_replay")
-        self.desk.sink.apply(LogBatch(token, moved.encode(), (step,)))
+        held = progress.copies.tables if progress.copies is not None else ()
+        self.desk.sink.apply(LogBatch(token, moved.encode(), (step,), held=held))
         failpoint("letters.after_replay")
         self.desk.book.settle(self.desk.name, moved)
         return moved

@@ -34,7 +34,7 @@ from pgsluice.sinks.duckdb.target import Tables
 from pgsluice.sinks.fold import fold, gathered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -61,6 +61,7 @@ class DuckDBSink:
         self._merge: Merge
         self._progress: ProgressRow
         self._taken: list[pa.Table] = []  # by a trial
+        self._held: Collection[int] = ()  # tables that must be there, by the last batch
 
     def open(self, context: SinkContext) -> str | None:
         """Open the file, make it if it is not there, and take the pipeline's progress over."""
@@ -75,6 +76,7 @@ class DuckDBSink:
 
     def apply(self, batch: Batch) -> None:
         """Write a batch and its progress in one transaction."""
+        self._held = batch.held
         with self._transaction():
             if self._progress.holds(batch, self._connection):
                 return
@@ -252,7 +254,7 @@ class DuckDBSink:
         return None
 
     def _write(self, version: TableVersion, rows: pa.Table) -> None:
-        table = self._tables.ready(version)
+        table = self._tables.ready(version, held=version.relid in self._held)
         folded = fold(rows, version)
         try:
             self._merge.apply(table, folded)

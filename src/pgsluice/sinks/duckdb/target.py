@@ -13,7 +13,7 @@ from pgsluice.errors import TargetSchemaError
 from pgsluice.schema.type_names import display_name
 from pgsluice.sinks.duckdb.columns import AS_TEXT, TEXT, ColumnType, column_type
 from pgsluice.sinks.duckdb.sql import database_name, folded_case, quoted
-from pgsluice.sinks.ready import ReadyTables
+from pgsluice.sinks.ready import ReadyTables, table_gone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,12 +152,14 @@ class Tables(ReadyTables[TargetTable]):
         ).fetchone()
         return bool(found == (version.shape,))
 
-    def _make_ready(self, version: TableVersion) -> TargetTable:
+    def _make_ready(self, version: TableVersion, held: bool) -> TargetTable:
         _check_columns(version)
         _check_column_names(version)
         _check_row_numbers(version)
         existing = self.existing_columns(version)
         if existing is None:
+            if held:
+                raise table_gone(version)
             existing = self._create(version)
         elif self._follows:
             existing = self.follow(version, {}, retypes=False)

@@ -10,6 +10,7 @@ from psycopg import errors as pg
 
 from pgsluice.errors import RowRefusedError, TargetError, TargetSchemaError, TargetUnavailableError
 from pgsluice.sinks.postgres.obstacles import GRANT
+from pgsluice.sinks.ready import table_gone
 
 if TYPE_CHECKING:
     from pgsluice.schema.table import TableVersion
@@ -68,6 +69,8 @@ def translated(error: psycopg.Error, where: str, version: TableVersion | None) -
             table=table,
             constraint=error.diag.constraint_name,
         )
+    if version is not None and isinstance(error, pg.UndefinedTable) and not _is_of_function(error):
+        return table_gone(version)
     if version is not None and isinstance(error, _MISFITS):
         return _misfit(error, version)
     return TargetError(f"{where} refused a statement{at}: {_words(error)}", table=table)
@@ -80,9 +83,13 @@ def _named(error: psycopg.Error) -> str | None:
 
 def _said(error: psycopg.Error) -> str:
     """What the server says; a function's own words may be nothing but values of rows."""
-    if isinstance(error, pg.RaiseException) or _OF_FUNCTION.search(error.diag.context or ""):
+    if isinstance(error, pg.RaiseException) or _is_of_function(error):
         return f"an exception that a function of the target raises (SQLSTATE {error.sqlstate})"
     return error.diag.message_primary or " ".join(str(error).split())
+
+
+def _is_of_function(error: psycopg.Error) -> bool:
+    return _OF_FUNCTION.search(error.diag.context or "") is not None
 
 
 def _words(error: psycopg.Error) -> str:

@@ -46,7 +46,7 @@ from pgsluice.sinks.postgres.target import Tables
 from pgsluice.sinks.postgres.together import OneStatement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -87,6 +87,7 @@ class PostgresSink:
         self._proof: Proof  # of one batch
         self._progress: ProgressRow
         self._writing: TableVersion | None = None  # for messages
+        self._held: Collection[int] = ()  # tables that must be there, by the last batch
 
     def open(self, context: SinkContext) -> str | None:
         """Connect, and take the pipeline's progress over."""
@@ -101,6 +102,7 @@ class PostgresSink:
 
     def apply(self, batch: Batch) -> None:
         """Write a batch and its progress in one transaction; ranges of tables in their own before it."""
+        self._held = batch.held if self._config.makes("table") else ()
         copied = [step for step in batch.steps if self.takes_ranges and step.ranges]
         if copied and not self._copy(batch, copied):
             return
@@ -355,7 +357,7 @@ class PostgresSink:
         checked = []
         for version, rows in runs:
             self._writing = version
-            table = self._tables.ready(version)
+            table = self._tables.ready(version, held=version.relid in self._held)
             folded = fold(rows, version, replace=_REPLACE[self._config.on_conflict])
             if table.checked:
                 checked.append((table, folded))

@@ -16,7 +16,7 @@ from pgsluice.schema.type_names import display_name
 from pgsluice.sinks.postgres.names import identifier, listed, type_name
 from pgsluice.sinks.postgres.obstacles import is_checked, require_passive
 from pgsluice.sinks.postgres.proof import Rule, deferrable_rules
-from pgsluice.sinks.ready import ReadyTables
+from pgsluice.sinks.ready import ReadyTables, table_gone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -173,12 +173,12 @@ class Tables(ReadyTables[TargetTable]):
         self._follows = follows  # whether tables become what rows need
         self._makes = makes  # whether tables that are not there are made
 
-    def _make_ready(self, version: TableVersion) -> TargetTable:
+    def _make_ready(self, version: TableVersion, held: bool) -> TargetTable:
         name = identifier(version.schema, version.name)
         found = self._find(version)
         if found is None:
-            if not self._makes:
-                raise TargetSchemaError(f"the table {version.qualified} is gone", table=version.qualified)
+            if held or not self._makes:
+                raise table_gone(version)
             self._create(version, name)
             found = self._find(version)
             assert found is not None
