@@ -1320,6 +1320,167 @@ ALTER MATERIALIZED VIEW {s}.m RENAME id TO di
 CREATE DOMAIN {s}.d AS int CONSTRAINT small CHECK (VALUE < 9); COMMENT ON CONSTRAINT small ON DOMAIN {s}.d IS 'small';
 ALTER DOMAIN {s}.d RENAME CONSTRAINT small TO little
 
+--- other kinds moved to another schema
+-- before
+CREATE SCHEMA {s}_to
+-- before
+CREATE TYPE {s}.mood AS ENUM ('low', 'high'); CREATE DOMAIN {s}.amount AS int CHECK (VALUE > 0)
+-- before
+CREATE TYPE {s}.pair AS (x int, y text); CREATE TYPE {s}.span AS RANGE (SUBTYPE = int4)
+-- before
+CREATE SEQUENCE {s}.counter START 7; CREATE FUNCTION {s}.twice(int) RETURNS int LANGUAGE sql AS 'SELECT $1 * 2'
+-- before
+CREATE PROCEDURE {s}.nothing(a int) LANGUAGE sql AS 'SELECT 1'
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, m {s}.mood, a {s}.amount, p {s}.pair, r {s}.span, n bigint DEFAULT nextval('{s}.counter'))
+-- before
+CREATE STATISTICS {s}.st (ndistinct) ON id, n FROM {s}.t; INSERT INTO {s}.t VALUES (1, 'low', 3, '(1,a)', '[1,4)')
+-- before
+CREATE VIEW {s}.v AS SELECT id FROM {s}.t; CREATE MATERIALIZED VIEW {s}.mv AS SELECT count(*) FROM {s}.t
+-- query
+ALTER TYPE {s}.mood SET SCHEMA {s}_to; ALTER DOMAIN {s}.amount SET SCHEMA {s}_to
+-- query
+ALTER TYPE {s}.pair SET SCHEMA {s}_to; ALTER TYPE {s}.span SET SCHEMA {s}_to
+-- query
+ALTER SEQUENCE {s}.counter SET SCHEMA {s}_to; ALTER FUNCTION {s}.twice(int) SET SCHEMA {s}_to
+-- query
+ALTER PROCEDURE {s}.nothing(int) SET SCHEMA {s}_to; ALTER VIEW {s}.v SET SCHEMA {s}_to
+-- query
+ALTER MATERIALIZED VIEW {s}.mv SET SCHEMA {s}_to; ALTER STATISTICS {s}.st SET SCHEMA {s}_to
+-- query
+INSERT INTO {s}.t VALUES (2, 'high', 4, '(2,b)', '[5,9)')
+
+--- heirs that come and go
+-- before
+CREATE TABLE {s}.parent (id int PRIMARY KEY, a text CHECK (a <> ''))
+-- before
+CREATE TABLE {s}.heir (id int PRIMARY KEY, a text CHECK (a <> ''), b int)
+-- before
+INSERT INTO {s}.heir VALUES (1, 'x', 2)
+-- query
+ALTER TABLE {s}.heir ADD CONSTRAINT parent_a_check CHECK (a <> '')
+-- query
+ALTER TABLE {s}.heir INHERIT {s}.parent
+-- query
+INSERT INTO {s}.heir VALUES (2, 'y', 3); INSERT INTO {s}.parent VALUES (3, 'z')
+-- query
+ALTER TABLE {s}.heir NO INHERIT {s}.parent
+-- query
+ALTER TABLE {s}.parent ADD c int
+
+--- replica identities
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int NOT NULL, b text); CREATE UNIQUE INDEX by_a ON {s}.t (a)
+-- before
+INSERT INTO {s}.t SELECT g, g * 10, 'row' FROM generate_series(1, 10) g
+-- query
+ALTER TABLE {s}.t REPLICA IDENTITY USING INDEX by_a
+-- query
+UPDATE {s}.t SET id = id + 100 WHERE a = 20; DELETE FROM {s}.t WHERE a = 30
+-- query
+ALTER TABLE {s}.t REPLICA IDENTITY FULL
+-- query
+UPDATE {s}.t SET a = a + 1 WHERE id = 4; DELETE FROM {s}.t WHERE id = 5
+-- query
+ALTER TABLE {s}.t REPLICA IDENTITY NOTHING
+-- query
+INSERT INTO {s}.t VALUES (50, 500, 'only inserts')
+-- query
+ALTER TABLE {s}.t REPLICA IDENTITY DEFAULT
+-- query
+UPDATE {s}.t SET b = 'by key' WHERE id = 6
+
+--- row security off again
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a text); ALTER TABLE {s}.t ENABLE ROW LEVEL SECURITY
+-- before
+ALTER TABLE {s}.t FORCE ROW LEVEL SECURITY; CREATE POLICY p ON {s}.t USING (a = current_user)
+-- query
+ALTER TABLE {s}.t NO FORCE ROW LEVEL SECURITY
+-- query
+ALTER TABLE {s}.t DISABLE ROW LEVEL SECURITY
+-- query
+DROP POLICY p ON {s}.t
+-- query
+INSERT INTO {s}.t VALUES (1, 'x')
+
+--- states of triggers
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a text)
+-- before
+CREATE FUNCTION {s}.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'
+-- query
+CREATE TRIGGER one BEFORE INSERT ON {s}.t FOR EACH ROW EXECUTE FUNCTION {s}.f()
+-- query
+CREATE TRIGGER two BEFORE UPDATE ON {s}.t FOR EACH ROW EXECUTE FUNCTION {s}.f()
+-- query
+CREATE TRIGGER three BEFORE DELETE ON {s}.t FOR EACH ROW EXECUTE FUNCTION {s}.f()
+-- query
+ALTER TABLE {s}.t ENABLE ALWAYS TRIGGER one
+-- query
+ALTER TABLE {s}.t ENABLE REPLICA TRIGGER two
+-- query
+ALTER TABLE {s}.t DISABLE TRIGGER three
+-- query
+ALTER TABLE {s}.t ENABLE TRIGGER one
+-- query
+ALTER TABLE {s}.t ENABLE TRIGGER two
+-- query
+INSERT INTO {s}.t VALUES (1, 'x')
+
+--- procedures
+-- query
+CREATE PROCEDURE {s}.p(a int, INOUT b text) LANGUAGE plpgsql AS 'BEGIN b := a; END'
+-- query
+ALTER PROCEDURE {s}.p(int, text) SECURITY DEFINER SET search_path = pg_catalog
+-- query
+ALTER PROCEDURE {s}.p(int, text) RENAME TO q
+-- query
+CREATE OR REPLACE PROCEDURE {s}.q(a int, INOUT b text) LANGUAGE plpgsql AS 'BEGIN b := a + 1; END'
+-- query
+CREATE PROCEDURE {s}.gone() LANGUAGE sql AS 'SELECT 1'
+-- query
+DROP PROCEDURE {s}.gone()
+
+--- renamed and dropped
+-- before
+CREATE DOMAIN {s}.small AS int CHECK (VALUE < 100); CREATE DOMAIN {s}.gone AS text
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a {s}.small); CREATE MATERIALIZED VIEW {s}.mv AS SELECT * FROM {s}.t
+-- before
+CREATE FUNCTION {s}.f() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE VIEW {s}.v AS SELECT id FROM {s}.t
+-- before
+CREATE RULE r AS ON INSERT TO {s}.t DO ALSO NOTHING; CREATE STATISTICS {s}.st ON id, a FROM {s}.t
+-- query
+ALTER DOMAIN {s}.small RENAME TO less; ALTER DOMAIN {s}.less RENAME CONSTRAINT small_check TO limited
+-- query
+ALTER RULE r ON {s}.t RENAME TO rr; ALTER STATISTICS {s}.st RENAME TO stt; ALTER VIEW {s}.v RENAME TO vv
+-- query
+DROP DOMAIN {s}.gone; DROP MATERIALIZED VIEW {s}.mv; DROP FUNCTION {s}.f()
+-- query
+DROP RULE rr ON {s}.t; DROP STATISTICS {s}.stt
+-- query
+INSERT INTO {s}.t VALUES (1, 5)
+
+--- what 18 has
+-- before
+CREATE TABLE {s}.t (id int PRIMARY KEY, a int); CREATE TABLE {s}.o (id int PRIMARY KEY)
+-- before
+CREATE TABLE {s}.u (id int PRIMARY KEY, a int); INSERT INTO {s}.t VALUES (1, 2); INSERT INTO {s}.u VALUES (1, 2)
+-- query
+DO $$ BEGIN IF current_setting('server_version_num')::int >= 180000 THEN
+    EXECUTE 'ALTER TABLE {s}.u ADD v int GENERATED ALWAYS AS (a * 2) VIRTUAL';
+    EXECUTE 'ALTER TABLE {s}.t ADD CONSTRAINT small CHECK (a < 5) NOT ENFORCED';
+    EXECUTE 'ALTER TABLE {s}.t ADD CONSTRAINT other FOREIGN KEY (a) REFERENCES {s}.o NOT ENFORCED';
+    EXECUTE 'CREATE TABLE {s}.times (id int4range, at tsrange, PRIMARY KEY (id, at WITHOUT OVERLAPS))';
+END IF; END $$
+-- query
+INSERT INTO {s}.t (id, a) VALUES (2, 9); INSERT INTO {s}.u (id, a) VALUES (2, 9)
+-- query
+DO $$ BEGIN IF current_setting('server_version_num')::int >= 180000 THEN
+    EXECUTE $i$ INSERT INTO {s}.times VALUES ('[1,2)', '[2024-01-01,2024-02-01)'), ('[1,2)', '[2024-02-01,2024-03-01)') $i$;
+END IF; END $$
+
 --- settings of columns
 -- before
 CREATE TABLE {s}.t (id int PRIMARY KEY, a text, b text, c int, d text)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 from psycopg import sql
+from psycopg.types.string import TextLoader
 
 from pgsluice import DuckDBSink, Pipeline, PostgresSource
 from tests.fix_pg import Database, create_database, drop_database
@@ -74,6 +75,8 @@ def rows_of(source: Database, schema: str, name: str, columns: list[str]) -> lis
     """The rows of a table of the source, sorted."""
     with source.connect() as conn:
         conn.execute("SET TimeZone = 'UTC'")
+        for ranges in ("int4range", "tsrange"):  # DuckDB has them as texts
+            conn.adapters.register_loader(ranges, TextLoader)
         query = sql.SQL("SELECT {} FROM ONLY {}").format(
             sql.SQL(", ").join(map(sql.Identifier, columns)), sql.Identifier(schema, name)
         )
