@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from pgsluice.postgres.session import Connection
 
 SCHEMA_PUBLICATION: Final = "pgsluice_schema"
-_EVENTS: Final = ("ddl_command_end", "sql_drop", "table_rewrite")
+_TRIGGERS: Final = {
+    "pgsluice_ddl_command_end": "ON ddl_command_end EXECUTE FUNCTION pgsluice.note_ddl()",
+    "pgsluice_sql_drop": "ON sql_drop EXECUTE FUNCTION pgsluice.note_ddl()",
+    "pgsluice_table_rewrite": "ON table_rewrite EXECUTE FUNCTION pgsluice.note_ddl()",
+    # By its name after the first: a table is noted, and then what is done to it.
+    "pgsluice_identity": "ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO',"
+    " 'ALTER TABLE') EXECUTE FUNCTION pgsluice.keep_writable()",
+}
 _MADE: Final = "made by pgsluice init at "
 
 
@@ -28,10 +35,9 @@ def install_triggers(conn: Connection) -> tuple[tuple[str, ...], tuple[str, ...]
         return (), ()
     try:
         with conn.transaction():
-            for event in _EVENTS:
-                name = f"pgsluice_{event}"
+            for name, when in _TRIGGERS.items():
                 conn.execute(f"DROP EVENT TRIGGER IF EXISTS {name}")
-                conn.execute(f"CREATE EVENT TRIGGER {name} ON {event} EXECUTE FUNCTION pgsluice.note_ddl()")
+                conn.execute(f"CREATE EVENT TRIGGER {name} {when}")
                 # Also for sessions that stand aside, as those of other replication do.
                 conn.execute(f"ALTER EVENT TRIGGER {name} ENABLE ALWAYS")
             conn.execute("SET LOCAL quote_all_identifiers = on")  # as the triggers do
@@ -91,10 +97,10 @@ def has_triggers(conn: Connection) -> bool:
     """Whether changes of the schema are noted."""
     row = conn.execute(
         "SELECT count(*) FROM pg_catalog.pg_event_trigger WHERE evtname = ANY(%s) AND evtenabled = 'A'",
-        ([f"pgsluice_{event}" for event in _EVENTS],),
+        ([*_TRIGGERS],),
     ).fetchone()
     assert row is not None
-    return row[0] == len(_EVENTS) and _comment(conn) is not None
+    return row[0] == len(_TRIGGERS) and _comment(conn) is not None
 
 
 _KNOW_ALL: Final = """

@@ -1,9 +1,13 @@
 -- Everything that the migrations made, in reverse order; the schema itself is dropped by the caller.
 
+DROP EVENT TRIGGER IF EXISTS pgsluice_identity;
 DROP EVENT TRIGGER IF EXISTS pgsluice_ddl_command_end;
 DROP EVENT TRIGGER IF EXISTS pgsluice_sql_drop;
 DROP EVENT TRIGGER IF EXISTS pgsluice_table_rewrite;
 DROP PUBLICATION IF EXISTS pgsluice_schema;
+DROP FUNCTION IF EXISTS pgsluice.keep_writable();
+DROP FUNCTION IF EXISTS pgsluice.has_identity(oid);
+DROP FUNCTION IF EXISTS pgsluice.pipelines_of(oid);
 DROP FUNCTION IF EXISTS pgsluice.note_ddl();
 DROP FUNCTION IF EXISTS pgsluice.write_entry(text, text, text);
 DROP FUNCTION IF EXISTS pgsluice.take_changes(text);
