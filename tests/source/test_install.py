@@ -106,8 +106,9 @@ def test_full_stays_while_another_publication_needs_it(shop: Database) -> None:
 
 
 def test_the_list_is_kept_up_to_date(shop: Database) -> None:
-    """New tables and partitions come in, tables that lost their key go out."""
+    """New tables and partitions come in; tables that lost their key go out, where no trigger has seen to it."""
     name = init(shop.url).publication
+    shop.run("ALTER EVENT TRIGGER pgsluice_identity DISABLE")
     shop.run(
         "CREATE TABLE parcel (id int PRIMARY KEY)",
         "CREATE TABLE sale_2 PARTITION OF sale FOR VALUES FROM ('2025-01-01') TO ('2026-01-01')",
