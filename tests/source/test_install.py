@@ -106,7 +106,7 @@ def test_full_stays_while_another_publication_needs_it(shop: Database) -> None:
 
 
 def test_the_list_is_kept_up_to_date(shop: Database) -> None:
-    """New tables and partitions come in; tables that lost their key go out, where no trigger has seen to it."""
+    """New tables and partitions come in; tables that lost their key go out, if no trigger has seen to it."""
     name = init(shop.url).publication
     shop.run("ALTER EVENT TRIGGER pgsluice_identity DISABLE")
     shop.run(
