@@ -153,7 +153,7 @@ class PostgresSink:
                 make_room(conn, self._progress, step.ranges, self._ready(step))
         for step in steps:
             task = CopyTask(
-                self._config, self._progress.pipeline, self._progress.epoch, dict(self._ready(step))
+                self._config, self._progress.pipeline, self._progress.epoch, batch.start, self._ready(step)
             )
             rows = step.each_range(task)
             logger.info("ranges copied", ranges=len(rows), rows=sum(rows))
