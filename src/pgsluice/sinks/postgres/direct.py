@@ -4,9 +4,9 @@ Copied tables by the shortest way: what the source's COPY gives is what the targ
 In the binary format where every column has the same built-in type on both sides, else as text.
 
 Ranges go at the same time, in tasks, each in a transaction of its own with a mark that says so. A task that
-runs twice finds the mark of its first run, or waits for it. The marks go with the progress of the batch, and a
-task that comes later finds that this has moved on; those of a copy that was broken off tell which tables hold
-rows of it, and these are emptied before they are copied again.
+runs twice finds the mark of its first run, or waits for it. The marks go with the progress of the batch, and
+a task that comes later finds that this has moved on; those of a copy that was broken off tell which tables
+hold rows of it, and these are emptied before they are copied again.
 """
 
 # ruff: noqa: S608 - the tables of ours that are named in statements are constants
