@@ -143,6 +143,7 @@ class PostgresSink:
         for pipeline in {each.pipeline for each in swaps}:
             ProgressRow(pipeline).remove(conn)
         self._tables.forget()
+        failpoint("sink.swapped")
 
     def _copy(self, batch: Batch, steps: Sequence[DataStep]) -> bool:
         """Copy ranges of tables as they are; False if the batch is there already."""
