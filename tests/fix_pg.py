@@ -150,8 +150,13 @@ def own_server() -> Iterator[EmbeddedPostgres]:
 def crashable() -> Iterator[Callable[[int], EmbeddedPostgres]]:
     """Starts servers, 15 or 18, that a test may restart and crash, but not the machine under them."""
     with contextlib.ExitStack() as servers:
-        serve = contextlib.contextmanager(_serve)
-        yield lambda version: servers.enter_context(serve(DEBIAN_15 if version == 15 else None))
+        yield lambda version: servers.enter_context(serving(version))
+
+
+@contextlib.contextmanager
+def serving(version: int) -> Iterator[EmbeddedPostgres]:
+    """Such a server while a block runs."""
+    yield from _serve(DEBIAN_15 if version == 15 else None)
 
 
 def drop_database(database: Database) -> None:

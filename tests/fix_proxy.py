@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.fix_pg import Database
 
@@ -32,6 +32,10 @@ class Proxy:
         self._gather: tuple[bytes, bytes] | None = None
         self._gathering = False
         self.gathered: bytes | None = None  # the piece that was made of many
+        self._lose: tuple[bytes, Callable[[int], bool]] | None = None
+        self._losing = False
+        self.said = 0  # how often the client has said what has its answers lost
+        self.lost = 0
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -53,6 +57,10 @@ class Proxy:
     def gather(self, *, after: bytes, until: bytes) -> None:
         """Once the client has said ``after``, hold what the server sends until ``until``: one piece."""
         self._gather = after, until
+
+    def lose_answers(self, to: bytes, when: Callable[[int], bool]) -> None:
+        """Cut every connection instead of passing the answer on, at the n-th time that the client says so."""
+        self._lose = to, when
 
     def refuse(self) -> None:
         """Cut every connection and close new ones at once."""
@@ -96,6 +104,9 @@ class Proxy:
             while data := here.recv(self.piece):
                 if self._gather is not None:
                     data = self._gathered(here, data, from_server)
+                if self._lose is not None and self._is_lost(data, from_server):
+                    self.cut()
+                    return
                 if from_server and self.delay:
                     time.sleep(self.delay)
                 data, last = self._count(data, from_server)
@@ -118,6 +129,19 @@ class Proxy:
                 data += here.recv(self.piece)
             self.gathered, self._gather = data, None
         return data
+
+    def _is_lost(self, data: bytes, from_server: bool) -> bool:
+        assert self._lose is not None
+        words, when = self._lose
+        with self._lock:
+            if from_server:
+                lost, self._losing = self._losing, False
+                self.lost += lost
+                return lost
+            if words in data:  # before it is passed on: the answer can only come later
+                self.said += 1
+                self._losing = when(self.said)
+            return False
 
     def _count(self, data: bytes, from_server: bool) -> tuple[bytes, bool]:
         with self._lock:

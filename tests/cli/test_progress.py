@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,22 @@ import sys
 from pgsluice.cli import main, progress
 progress._LINE_SECONDS = 0.1
 sys.exit(main.main(sys.argv[1:]))
+"""
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+SLOW = """
+import sys, time
+from pgsluice import PostgresSink
+from pgsluice.cli.main import main
+from pgsluice.pipeline import copy_plan
+from pgsluice.source.snapshot import ranges
+copy_plan.BATCH_BYTES, copy_plan.RAW_BATCHES = 256 << 10, 1
+ranges.cut.__kwdefaults__["range_bytes"] = 256 << 10
+apply = PostgresSink.apply
+def slow(sink, batch):
+    time.sleep(0.3 if batch.steps else 0)
+    apply(sink, batch)
+PostgresSink.apply = slow
+sys.exit(main(sys.argv[1:]))
 """
 
 
@@ -99,3 +116,39 @@ def test_plain_lines_elsewhere(items: Database, tmp_path: Path) -> None:
     assert "info  progress  sink=duckdb position=" in text
     assert "state=running" in text
     assert all(character.isprintable() or character == "\n" for character in text)
+
+
+@pytest.mark.parametrize(
+    "command", [["snapshot"], ["run", "--init", "--mode", "snapshot_and_replication", "--once"]]
+)
+def test_a_bar_while_tables_are_copied(
+    items: Database, target_database: Database, tmp_path: Path, command: list[str]
+) -> None:
+    """With flags alone, from one PostgreSQL to another: a bar that grows, and what is left; then equal."""
+    items.run(
+        "CREATE TABLE big (id int PRIMARY KEY, t text)",
+        "INSERT INTO big SELECT g, repeat(md5(g::text), 12) FROM generate_series(1, 5000) g",
+        "INSERT INTO item SELECT generate_series(1, 100)",
+    )
+    target = ["--target", "postgres", "--target-url", target_database.url]
+    where = ["--source-url", items.url, *target, "--state-dir", str(tmp_path / "state")]
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
+    process = subprocess.Popen([sys.executable, "-c", SLOW, *command, *where], stderr=theirs, env=environment)
+    try:
+        os.close(theirs)
+        shown = COLOUR.sub("", read_until(ours, b"no such words").decode())
+        assert process.wait(120) == 0, shown
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    percents = [int(found) for found in re.findall(r"copying tables, (\d+) % of", shown)]
+    assert percents == sorted(percents)
+    assert len(set(percents)) >= 4, percents
+    assert " s left" in shown
+    assert "━" in shown
+    assert "done" in shown
+    for table in ("item", "big"):
+        wanted = items.rows(f"SELECT * FROM {table} ORDER BY id")
+        assert target_database.rows(f"SELECT * FROM {table} ORDER BY id") == wanted

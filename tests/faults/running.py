@@ -44,6 +44,8 @@ class Runner:
         settings: more lines.
     """
 
+    program = "pgsluice.cli.main"  # the module that is run
+
     def __init__(
         self,
         url: str,
@@ -85,7 +87,7 @@ class Runner:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         return subprocess.run(
-            [sys.executable, "-m", "pgsluice.cli.main", arguments[0], "-c", str(self.config), *arguments[1:]],
+            [sys.executable, "-m", self.program, arguments[0], "-c", str(self.config), *arguments[1:]],
             capture_output=True,
             text=True,
             timeout=120,
@@ -98,7 +100,7 @@ class Runner:
         self._said_before = self.lines.stat().st_size if self.lines.exists() else 0
         with self.lines.open("ab") as lines:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pgsluice.cli.main", "run", "-c", str(self.config)],
+                [sys.executable, "-m", self.program, "run", "-c", str(self.config)],
                 stdout=lines,
                 stderr=lines,
                 env={**os.environ, **(env or {})},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import shutil
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgsluice.embedded import EmbeddedPostgres
+    from tests.fix_disk import SmallDisk
     from tests.fix_pg import Database
     from tests.fix_proxy import DatabaseProxy
 
@@ -152,35 +152,27 @@ def _runs(process: psutil.Process, module: str) -> bool:
     return False
 
 
-def test_a_full_disk_is_survived(database: Database, runners: Runners, tmp_path: Path) -> None:
+def test_a_full_disk_is_survived(database: Database, runners: Runners, small_disk: SmallDisk) -> None:
     """ENOSPC while writing the log: cut, wait, and read the slot again once there is room."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)]
-    mounted = subprocess.run(mount, capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip("mounting a small file system needs root")
-    try:
-        runner = runners(database.url, settings=f"log: {{path: {disk}/log}}\n")
-        runner.log = disk / "log"
-        ballast = disk / "ballast"
-        with Traffic(database.url, random.randrange(10**6)):
-            runner.start()
-            runner.wait_for_changes()
-            with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
-                while True:
-                    file.write(bytes(64 << 10))
-            deadline = time.monotonic() + 120
-            while "No space left" not in runner.tail():
-                assert time.monotonic() < deadline, runner.tail()
-                time.sleep(0.1)
-            ballast.unlink()
-            runner.wait_for_changes()
-        assert runner.stop() == 0
-        subprocess.run(["mount", "-o", "remount,size=200m", str(disk)], check=True)
-        assert runner.compare() > 200
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=False)
+    disk = small_disk.path
+    runner = runners(database.url, settings=f"log: {{path: {disk}/log}}\n")
+    runner.log = disk / "log"
+    ballast = disk / "ballast"
+    with Traffic(database.url, random.randrange(10**6)):
+        runner.start()
+        runner.wait_for_changes()
+        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(64 << 10))
+        deadline = time.monotonic() + 120
+        while "No space left" not in runner.tail():
+            assert time.monotonic() < deadline, runner.tail()
+            time.sleep(0.1)
+        ballast.unlink()
+        runner.wait_for_changes()
+    assert runner.stop() == 0
+    small_disk.resize("200m")
+    assert runner.compare() > 200
 
 
 def test_two_runs_on_one_slot(database: Database, runners: Runners, tmp_path: Path) -> None:

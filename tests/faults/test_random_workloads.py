@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pgsluice.embedded import EmbeddedPostgres
     from pgsluice.pipeline.config.targets import Decode
+    from tests.fix_proof import Proof
 
 CHANGES = 67_000  # of each seed: 200,000 of all
 
@@ -38,7 +39,7 @@ def test_a_random_workload(
     request: pytest.FixtureRequest,
     crashable: Callable[[int], EmbeddedPostgres],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    proof: Proof,
 ) -> None:
     """
     After each round source and target are equal row by row, and no reader saw half a transaction.
@@ -58,8 +59,7 @@ def test_a_random_workload(
             trial.stop()
     finally:
         drop_database(here)
-    with capsys.disabled():
-        print(f"\n{trial.summary()}")
+    proof(trial.summary())
     assert trial.kills == sum(kills.values())
     assert trial.writers.tally.changes >= CHANGES
     assert trial.watcher.looks > 0

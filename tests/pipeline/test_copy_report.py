@@ -84,7 +84,7 @@ def test_while_tables_are_copied(
     assert report.seconds_left == 0
     assert (rows["public.item"], rows["public.line"], rows["public.empty"]) == (4000, 50, 0)
     assert all(table.copied_ranges == table.ranges > 0 for table in report.tables)
-    assert running.loops["target"].facts.state == "running"
+    assert running.loops["target"].facts.state == "done"
     assert main(status) == 0
     assert "copy  " not in capsys.readouterr().out
 

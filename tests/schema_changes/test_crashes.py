@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fix_pg import Database
+    from tests.fix_proof import Proof
 
 KILLS = 5
 
 
 @pytest.mark.timeout(300)
-def test_killed_between_changes(database: Database, target_database: Database, tmp_path: Path) -> None:
+def test_killed_between_changes(
+    database: Database, target_database: Database, tmp_path: Path, proof: Proof
+) -> None:
     """The driver and the listener die while columns come, go and change their names among rows."""
     seed = int(os.environ.get("PGSLUICE_SEED", random.randrange(10**6)))
     print(f"seed {seed}")
@@ -54,7 +57,8 @@ def test_killed_between_changes(database: Database, target_database: Database, t
     held = rows(database, "s")
     assert rows(target_database, "s") == held
     _require_counted_once(database, tmp_path)
-    print(f"{changes} changes, {KILLS} kills, compared {sum(map(len, held.values()))} rows")
+    compared = sum(map(len, held.values()))
+    proof(f"seed {seed}: {changes} changes, {KILLS} kills, compared {compared} rows: equal")
 
 
 def _require_counted_once(database: Database, place: Path) -> None:

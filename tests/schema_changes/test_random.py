@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fix_pg import Database
+    from tests.fix_proof import Proof
 
 SEED = 7300
 
 
 @pytest.mark.timeout(300)
-def test_a_seed(database: Database, target_database: Database, tmp_path: Path) -> None:
+def test_a_seed(database: Database, target_database: Database, tmp_path: Path, proof: Proof) -> None:
     """Killed in its first copy and after it, in the end the target is the source."""
-    print(change_and_compare(SEED, database, target_database, tmp_path, kills=2, copy_kills=1))
+    proof(change_and_compare(SEED, database, target_database, tmp_path, kills=2, copy_kills=1))

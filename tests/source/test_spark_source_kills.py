@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.fix_pg import Database
+    from tests.fix_proof import Proof
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -72,10 +73,11 @@ class Traffic(threading.Thread):
 
 
 def test_kills_of_the_driver_around_its_checkpoint(
-    database: Database, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    database: Database, tmp_path: Path, spark: SparkSession, proof: Proof
 ):
     """Each run goes on where the checkpoint of the killed one stands: every change comes exactly once."""
     seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
     chance = random.Random(seed)
     out = tmp_path / "out"
     with capturing(
@@ -88,12 +90,11 @@ def test_kills_of_the_driver_around_its_checkpoint(
         finally:
             traffic.stop()
         found = _finish(captured, out, spark)
-    with capsys.disabled():
-        print(f" seed {seed}, killed after batches {batches}, {len(found)} changes compared", end="")
     positions = {(row["commit_lsn"], row["seq"]) for row in found}
     assert len(positions) == len(found)
     assert Counter(row["op"] for row in found) == traffic.changes
     assert _replayed(found) == dict(database.rows("SELECT id::text, body FROM items"))
+    proof(f"seed {seed}, killed after batches {batches}, {len(found)} changes compared")
 
 
 def _killed_run(captured: Captured, out: Path, chance: random.Random, moment: Moment) -> int:

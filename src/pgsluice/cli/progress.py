@@ -45,10 +45,9 @@ def display(pipeline: Pipeline) -> Iterator[None]:
 def _lines(pipeline: Pipeline, ended: threading.Event) -> None:
     rates = _Rates()
     while not ended.wait(_LINE_SECONDS):
-        for name, loop in list(pipeline.loops.items()):
-            facts = loop.facts
+        for name, facts in pipeline.facts.items():
             logger.info(
-                "progress", sink=name, position=str(facts.position), changes=facts.changes,
+                "progress", sink=name, position=facts.shown_position, changes=facts.changes,
                 per_second=round(rates.of(name, facts.changes)), state=facts.state,
             )  # fmt: skip
 
@@ -70,16 +69,15 @@ def _view(pipeline: Pipeline, rates: _Rates) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in ("sink", "position", "changes", "changes/s", "batches", "state"):
         table.add_column(column, justify="right" if column.startswith(("changes", "batches")) else "left")
-    for name, loop in list(pipeline.loops.items()):
-        facts = loop.facts
+    for name, facts in pipeline.facts.items():
         rate = rates.of(name, facts.changes)
         table.add_row(
             name,
-            str(facts.position),
+            facts.shown_position,
             f"{facts.changes:,}",
             f"{rate:,.0f}",
             f"{facts.batches:,}",
-            _state(facts) if loop.is_alive() else "done",
+            _state(facts),
         )
     return table
 
@@ -90,7 +88,7 @@ def _state(facts: LoopFacts) -> RenderableType:
     from rich.progress_bar import ProgressBar
 
     copying = facts.copying
-    if copying is None or facts.retrying:
+    if copying is None or facts.retrying or facts.ended:
         return facts.state
     left = copying.seconds_left
     rest = f", {readable_seconds(left)} left" if left else ""

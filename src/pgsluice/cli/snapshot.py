@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import structlog
 import typer
 
@@ -17,6 +19,7 @@ from pgsluice.cli.options import (
     flags,
     target_flags,
 )
+from pgsluice.cli.progress import display
 from pgsluice.cli.settings import load_config, settings
 from pgsluice.cli.signals import stopped_by_signals
 
@@ -47,8 +50,9 @@ def snapshot(
         schema_only_tables=schema_only_tables,
     )
     config = load_config(context, {**asked, **target_flags(target, target_url)})
-    pipeline = build_pipeline(config, quiet_spark=not settings(context).debug)
-    with stopped_by_signals(pipeline.stop):
+    shared = settings(context)
+    pipeline = build_pipeline(config, quiet_spark=not shared.debug)
+    with stopped_by_signals(pipeline.stop), contextlib.nullcontext() if shared.quiet else display(pipeline):
         finished = pipeline.run()
     if finished:
         return

@@ -21,6 +21,7 @@ import structlog
 
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import TableChangedError, TargetSchemaError
+from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.copy import is_missing
 from pgsluice.pipeline.copy_plan import registered
 from pgsluice.pipeline.schema_copy import read_schema
@@ -307,6 +308,7 @@ class TablesAnew:
         left = tuple(relid for relid in self._relids if relid not in self._copying)
         if not self._owner.keep(left, swaps, self._copying):
             return
+        failpoint("anew.in_place")
         self._remove_others({swap.beside.relid for swap in swaps})
         names = [swap.table.qualified for swap in swaps]
         logger.info("tables copied anew are in place", sink=self._owner.name, tables=names)

@@ -235,6 +235,7 @@ class SinkLoop(threading.Thread):
             if self.facts.note is not None:
                 self.facts.note.write(self.error, ended=True)
         finally:
+            self.facts.ended = True
             self._anew.stop()
             self._ahead.close()
             if self._is_open:

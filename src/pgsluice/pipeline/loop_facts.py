@@ -25,6 +25,7 @@ class LoopFacts:
     retrying: str = ""  # why, while the target can't take a batch
     note: TroubleNote | None = None  # where others see that, too
     copying: SinkReport | None = None  # how far, while tables are copied
+    ended: bool = False  # nothing more comes of it
 
     def try_again(self, error: Exception) -> None:
         """The target can't take a batch now."""
@@ -39,8 +40,17 @@ class LoopFacts:
             self.note.clear()
 
     @property
+    def shown_position(self) -> str:
+        """Where it stands, or where the point is that it is copied at."""
+        if self.position:
+            return str(self.position)
+        return "new" if self.copying is None else self.copying.position
+
+    @property
     def state(self) -> str:
         """What it does now, for people."""
+        if self.ended:
+            return "done"
         if self.retrying:
             return f"retrying: {self.retrying}"
         if self.copying is None:

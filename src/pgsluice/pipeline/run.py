@@ -27,6 +27,7 @@ from pgsluice.pipeline.loop_facts import LoopFacts
 from pgsluice.pipeline.reload import Reloading
 from pgsluice.pipeline.schema_versions import Acknowledgements
 from pgsluice.pipeline.session import LazySpark, SparkOptions
+from pgsluice.pipeline.trouble import TroubleNote
 from pgsluice.schema.renames import Renames
 from pgsluice.schema.store import SchemaStore
 from pgsluice.sinks.base import SinkContext
@@ -118,6 +119,12 @@ class Pipeline:
         self._schema_changes = 0  # up to which the publication was looked at
         self._acks = Acknowledgements(source, name, self.log_dir)
         self.loops: dict[str, SinkLoop] = {}
+        self._copied: dict[str, LoopFacts] = {}  # of a snapshot, which has no loops
+
+    @property
+    def facts(self) -> dict[str, LoopFacts]:
+        """How far each sink is, as soon as it is opened; others may look while it runs."""
+        return {name: loop.facts for name, loop in list(self.loops.items())} or dict(self._copied)
 
     def run(self, *, once: bool = False) -> bool:
         """
@@ -274,7 +281,7 @@ class Pipeline:
             self._spark.stop()
 
     def _copy_into(self, name: str, source: CopySource, store: SchemaStore) -> bool:
-        sink = self._sinks[name]
+        sink, facts = self._sinks[name], LoopFacts(note=TroubleNote(self.state_dir, name))
         copy = TableCopy(
             name,
             sink,
@@ -285,9 +292,10 @@ class Pipeline:
             spark=self._spark.child,
             scratch=self.state_dir,
             stopping=self._stopping,
-            facts=LoopFacts(),
+            facts=facts,
         )
         token = sink.open(SinkContext(self._name, self.state_dir))
+        self._copied[name] = facts
         try:
             if copy.is_needed(Progress.decode(token).copies if token else None):
                 return copy.run(token) is not None
@@ -298,6 +306,7 @@ class Pipeline:
             )
             return True
         finally:
+            facts.ended = True
             sink.close()
 
     def _watch(self, listener: ListenerProcess) -> None:

@@ -4,8 +4,9 @@ Copied tables by the shortest way: what the source's COPY gives is what the targ
 In the binary format where every column has the same built-in type on both sides, else as text.
 
 Ranges go at the same time, in tasks, each in a transaction of its own with a mark that says so. A task that
-runs twice finds the mark of its first run. The marks go with the progress of the batch; those of a copy that
-was broken off tell which tables hold rows of it, and these are emptied before they are copied again.
+runs twice finds the mark of its first run, or waits for it. The marks go with the progress of the batch, and
+a task that comes later finds that this has moved on; those of a copy that was broken off tell which tables
+hold rows of it, and these are emptied before they are copied again.
 """
 
 # ruff: noqa: S608 - the tables of ours that are named in statements are constants
@@ -45,10 +46,11 @@ class CopyTask:
     config: PostgresConfig
     pipeline: str
     epoch: int
+    token: str | None  # which the progress has until the batch of the range is finished
     tables: Mapping[int, TargetTable]  # by version
 
     def __call__(self, part: RawRange) -> int:
-        """Copy, unless it was copied; gives the rows."""
+        """Copy, unless it was copied; gives the rows in both cases."""
         table = self.tables[part.relation]
         try:
             with open_target(self.config) as conn:
@@ -58,25 +60,38 @@ class CopyTask:
                     conn.execute("SET LOCAL synchronous_commit = off")
                     if not aside:
                         conn.execute("SET CONSTRAINTS ALL DEFERRED")
-                    rows = self._copy(conn, part, table) if self._mark(conn, part, table) else 0
+                    copied = self._mark(conn, part, table)
+                    rows = self._copy(conn, part, table) if copied is None else copied
+                    failpoint("task.before_commit")
         except psycopg.Error as error:
             raise translated(error, address(self.config), table.version) from error
         failpoint("task.after_write")
         return rows
 
-    def _mark(self, conn: Connection, part: RawRange, table: TargetTable) -> bool:
-        """Mark the range as copied; False if it is. A newer run waits until this transaction is over."""
-        owner = conn.execute(
-            f"SELECT FROM {PROGRESS} WHERE pipeline = %s AND epoch = %s FOR SHARE",
+    def _mark(self, conn: Connection, part: RawRange, table: TargetTable) -> int | None:
+        """
+        Mark the range as copied; if it is, its rows.
+
+        A newer run waits until this transaction is over, and so does the end of the batch.
+        """
+        kept = conn.execute(
+            f"SELECT token FROM {PROGRESS} WHERE pipeline = %s AND epoch = %s FOR SHARE",
             (self.pipeline, self.epoch),
-        )
-        if owner.rowcount != 1:
+        ).fetchone()
+        if kept is None:
             raise TargetFencedError(f"another run of the pipeline {self.pipeline} has begun to copy")
+        if kept[0] != self.token:
+            return 0  # the batch is finished: Spark had given this attempt up
         marked = conn.execute(
             f"INSERT INTO {MARKS} (pipeline, range, relation) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
             (self.pipeline, part.name, table.version.qualified),
         )
-        return marked.rowcount == 1
+        if marked.rowcount == 1:
+            return None
+        where = (self.pipeline, part.name)
+        row = conn.execute(f"SELECT rows FROM {MARKS} WHERE pipeline = %s AND range = %s", where).fetchone()
+        assert row is not None, "marks go with the batch, whose end waits for us"
+        return int(row[0])
 
     def _copy(self, conn: Connection, part: RawRange, table: TargetTable) -> int:
         binary = table.takes_binary
@@ -84,6 +99,10 @@ class CopyTask:
         with copy_in(conn, copy_into(conn, table.name, names, binary=binary)) as copy:
             for piece in part.pieces([column.index for column in table.columns], binary=binary):
                 copy.write(piece)
+        conn.execute(
+            f"UPDATE {MARKS} SET rows = %s WHERE pipeline = %s AND range = %s",
+            (copy.rows, self.pipeline, part.name),
+        )
         return copy.rows
 
 
@@ -93,7 +112,7 @@ def make_room(
     """Empty the tables whose copy begins here, where rows of a copy that was broken off are left."""
     conn.execute(
         f"CREATE TABLE IF NOT EXISTS {MARKS} (pipeline text, range text, relation text NOT NULL, "
-        "PRIMARY KEY (pipeline, range))"
+        "rows bigint NOT NULL DEFAULT 0, PRIMARY KEY (pipeline, range))"
     )
     for part in ranges:
         if part.begins:

@@ -24,6 +24,7 @@ _TRANSIENT: Final = (
     pg.DiskFull,
     pg.IdleInTransactionSessionTimeout,
     pg.InsufficientResources,
+    pg.IoError,  # of storage that is away for a moment; a disk that is broken for good needs people anyway
     pg.LockNotAvailable,
     pg.OutOfMemory,
     pg.QueryCanceled,

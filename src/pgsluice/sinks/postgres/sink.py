@@ -145,6 +145,7 @@ class PostgresSink:
         for pipeline in {each.pipeline for each in swaps}:
             ProgressRow(pipeline).remove(conn)
         self._tables.forget()
+        failpoint("sink.swapped")
 
     def _copy(self, batch: Batch, steps: Sequence[DataStep]) -> bool:
         """Copy ranges of tables as they are; False if the batch is there already."""
@@ -155,7 +156,7 @@ class PostgresSink:
                 make_room(conn, self._progress, step.ranges, self._ready(step))
         for step in steps:
             task = CopyTask(
-                self._config, self._progress.pipeline, self._progress.epoch, dict(self._ready(step))
+                self._config, self._progress.pipeline, self._progress.epoch, batch.start, self._ready(step)
             )
             rows = step.each_range(task)
             logger.info("ranges copied", ranges=len(rows), rows=sum(rows))
