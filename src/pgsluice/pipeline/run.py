@@ -27,6 +27,7 @@ from pgsluice.pipeline.loop_facts import LoopFacts
 from pgsluice.pipeline.reload import Reloading
 from pgsluice.pipeline.schema_versions import Acknowledgements
 from pgsluice.pipeline.session import LazySpark, SparkOptions
+from pgsluice.pipeline.unidentified import UnidentifiedNote
 from pgsluice.schema.renames import Renames
 from pgsluice.schema.store import SchemaStore
 from pgsluice.sinks.base import SinkContext
@@ -103,7 +104,7 @@ class Pipeline:
         self.log_dir = log_dir or self.state_dir / "log"
         self._log = log or LogOptions()
         self._batch = batch or BatchOptions()
-        self._chain = chain or Chain()
+        self._chain = Chain() if chain is None else chain
         self._check = check
         self._wanted = wanted
         self._renames = renames or Renames()
@@ -285,7 +286,7 @@ class Pipeline:
             spark=self._spark.child,
             scratch=self.state_dir,
             stopping=self._stopping,
-            facts=LoopFacts(),
+            facts=LoopFacts(unidentified=UnidentifiedNote(self.state_dir, name)),
         )
         token = sink.open(SinkContext(self._name, self.state_dir))
         try:
