@@ -259,6 +259,22 @@ def test_finders_that_are_wrong(spark: SparkSession, finders: dict[str, Any], wo
         )
 
 
+def test_another_injector_while_a_pipeline_runs() -> None:
+    """A chain takes it, and gives it up, with the other modifiers."""
+    tables = {BAG.id: BAG}
+    chain = Chain()
+    assert not chain.is_needed(injects=True)
+    chain.become(Chain([Injector(without_identity="drop")]))
+    assert chain.is_needed(injects=False)
+    assert chain.of(tables)
+    chain.become(Chain([Injector()]))
+    assert (bool(chain.of(tables)), bool(chain.of(tables, injects=True))) == (False, True)
+    assert (chain.is_needed(injects=False), chain.is_needed(injects=True)) == (False, True)
+    assert not chain.without_injector()
+    chain.become(Chain())
+    assert not chain.of(tables, injects=True)
+
+
 def test_two_injectors() -> None:
     """Nobody knows which one is meant."""
     with pytest.raises(ConfigError, match="two injectors"):
@@ -289,7 +305,7 @@ def test_names_that_change() -> None:
         former=((2, "b"),),
     )
     assert identity(renamed) == ("bb",)
-    with pytest.raises(ConfigError, match="names b of public.things, which has no such column"):
+    with pytest.raises(ConfigError, match=r"names b of public\.things, which has no such column"):
         identity(replace(renamed, former=()))
 
 

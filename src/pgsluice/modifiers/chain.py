@@ -156,7 +156,11 @@ class _Local:
     def frame(self) -> DataFrame:
         """In the caller's session."""
         if self._frame is None:
-            self._frame = self._spark().createDataFrame(self._rows)
+            assert self._rows is not None
+            rows = (
+                self._rows if self._rows.num_rows else self._rows.schema.empty_table()
+            )  # PySpark needs a chunk
+            self._frame = self._spark().createDataFrame(rows)
         return self._frame
 
     @frame.setter
