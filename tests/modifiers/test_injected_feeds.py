@@ -11,10 +11,11 @@ from pyarrow import parquet
 
 from pgsluice import BatchOptions, Chain, FilesSink, Injector, Pipeline, PostgresSource, StdoutSink
 from pgsluice.cli.main import main
-from pgsluice.errors import ConfigError, WithoutIdentityError
+from pgsluice.errors import ConfigError, TargetUnavailableError, WithoutIdentityError
 from pgsluice.pipeline.build import build_pipeline
 from pgsluice.pipeline.config import load_config
 from pgsluice.pipeline.intake import SMALL_BYTES
+from pgsluice.pipeline.unidentified import read_unidentified
 from pgsluice.sinks.files import FilesConfig
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from pgsluice.sinks.base import Batch
     from tests.fix_pg import Database
 
 ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, dropped int, total numeric, changed_at timestamptz)"
@@ -116,12 +118,8 @@ def test_names_that_change_in_the_middle(
     both = {(name, f"{oid}-{number}") for name in "ab" for number in (5, 6)}
     assert expected < seen <= expected | both
     by_row = {event["metadata"]["event_identity"][0]: event for event in events if event["columns"]}
-    for row, names in {"4": "-", "5": "ab"}.items():
-        assert {each["name"]: each["id"] for each in by_row[row]["columns"]}.get("a") == f"{oid}-5", (
-            row,
-            names,
-        )
-    assert {each["name"]: each["id"] for each in by_row["10"]["columns"]}["b"] == f"{oid}-5"
+    for row, name in {"4": "a", "5": "a", "10": "b"}.items():
+        assert {each["name"]: each["id"] for each in by_row[row]["columns"]}[name] == f"{oid}-5", row
     of_table = [event["metadata"] for event in events if event["table"]]
     assert {(each["table_pgstream_id"], *each["id_col_pgstream_id"]) for each in of_table} == {
         (str(oid), f"{oid}-1")
@@ -237,6 +235,47 @@ def test_tables_without_identity(
     said = capsys.readouterr().out
     assert "5,005" in said
     assert "table without identity" in said
+    assert main(["targets", "forget", "files", "--state-dir", str(tmp_path / "state")]) == 0
+    assert "files" not in {each.sink for each in read_unidentified(tmp_path / "state")}
+
+
+class Unsteady(FilesSink):
+    """Takes each batch at the second attempt."""
+
+    def __init__(self, target: Path) -> None:
+        super().__init__(target)
+        self.refused: set[str] = set()
+
+    def apply(self, batch: Batch) -> None:
+        """Read all rows before it fails."""
+        if batch.steps and batch.end not in self.refused:
+            self.refused.add(batch.end)
+            for step in batch.steps:
+                step.in_tasks(lambda _, batches: str(sum(each.num_rows for each in batches)))
+            raise TargetUnavailableError("not now")
+        super().apply(batch)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("small_bytes", [SMALL_BYTES, 0], ids=["driver", "tasks"])
+def test_a_batch_that_is_tried_again(
+    database: Database, tmp_path: Path, spark: SparkSession, small_bytes: int
+) -> None:
+    """Its rows are counted once."""
+    database.run(*BAG)
+    source = PostgresSource(database.url, publication="mine", init=True)
+    for more in ("'a'", "'b'"):
+        sink = Unsteady(tmp_path / "feed")
+        options = BatchOptions(small_bytes=small_bytes)
+        pipeline = Pipeline(
+            source, sink, state_dir=tmp_path / "state", chain=Chain([Injector()]), batch=options
+        )
+        assert pipeline.run(once=True)
+        assert sink.refused
+        database.run(f"INSERT INTO bag VALUES ({more})")
+    counted = pipeline.loops["target"].facts.unidentified
+    assert counted is not None
+    assert counted.tables["public.bag"].passed == 5
 
 
 @pytest.mark.spark

@@ -13,6 +13,7 @@ from pgsluice.changelog.envelope import ENVELOPE, INJECTED
 from pgsluice.errors import ConfigError, UntypedValueError, WithoutIdentityError
 from pgsluice.modifiers.injector import ConfiguredIdentity, ConfiguredVersion
 from pgsluice.modifiers.injector.finders import default_identity
+from pgsluice.observability.failpoints import VARIABLE
 from pgsluice.pipeline.batch import LogStep, errors_of_jobs
 from pgsluice.testing.batches import UNCHANGED, Changes, table
 
@@ -188,6 +189,39 @@ def test_tables_without_identity(read: Read, policy: Any, injects: bool) -> None
     else:
         assert counted is not None
         assert (counted.rows, counted.dropped) == ({"public.bag": 5}, policy == "drop")
+
+
+@pytest.mark.spark
+def test_a_task_that_runs_twice(spark: SparkSession, tmp_path: Path) -> None:
+    """Its rows are counted once."""
+    changes = Changes()
+    for number in range(100):
+        changes.insert(BAG, str(number))
+    step = Read(spark, tmp_path, small=False).step(changes, Injector(without_identity="drop"), injects=False)
+    mark = tmp_path / "mark"
+    spark.sparkContext.environment[VARIABLE] = f"task.after_write@{mark}"
+    try:
+        assert not [*step.chunks()]
+    finally:
+        del spark.sparkContext.environment[VARIABLE]
+    assert mark.exists(), "no worker was killed"
+    counted = step.without_identity()
+    assert counted is not None
+    assert counted.rows == {"public.bag": 100}
+
+
+@pytest.mark.spark
+def test_counts_that_never_come(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for ever for what Spark does not tell."""
+    monkeypatch.setattr("pgsluice.modifiers.injector.apply._PATIENCE", 0.1)
+    changes = Changes()
+    changes.insert(BAG, "1")
+    step = Read(spark, tmp_path, small=False).step(changes, Injector())
+    unread = step.frame()
+    assert unread.columns == INJECTED.names
+    counted = step.without_identity()
+    assert counted is not None
+    assert counted.rows == {}
 
 
 @pytest.mark.spark

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_DIRECTORY: Final = "without_identity"
+COUNTS: Final = "without_identity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class UnidentifiedNote:
     """The counts of one sink."""
 
     def __init__(self, state_dir: Path, sink: str) -> None:
-        self._path = state_dir / _DIRECTORY / f"{quote(sink, safe='')}.json"
+        self._path = counts_path(state_dir, sink)
         self._sink = sink
         self.tables = {each.table: each for each in _read(self._path)}
 
@@ -63,9 +63,14 @@ class UnidentifiedNote:
             write_whole(self._path, json.dumps([asdict(each) for each in self.tables.values()]))
 
 
+def counts_path(state_dir: Path, sink: str) -> Path:
+    """Where the counts of a sink are."""
+    return state_dir / COUNTS / f"{quote(sink, safe='')}.json"
+
+
 def read_unidentified(state_dir: Path) -> list[UnidentifiedTable]:
     """What was counted by all sinks."""
-    paths = sorted((state_dir / _DIRECTORY).glob("*.json"))
+    paths = sorted((state_dir / COUNTS).glob("*.json"))
     return [each for path in paths for each in sorted(_read(path), key=lambda each: each.table)]
 
 

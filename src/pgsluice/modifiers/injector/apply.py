@@ -7,8 +7,11 @@ identity holds for every target; the columns are added for those that ask for th
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
+
+import structlog
 
 from pgsluice.changelog.envelope import (
     DELETE,
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
 WithoutIdentity = Literal["pass", "drop", "stop"]
 """What becomes of rows of tables without identity."""
 
+logger = structlog.get_logger(__name__)
+
+_PATIENCE: Final = 30.0  # seconds
 _VERSION: Final = "the version"
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _NO_IDENTITY: Final = "cast(null as array<string>)"
@@ -163,9 +169,7 @@ class Injection:
 
     def counted(self) -> dict[str, int]:
         """How many rows without identity the last reading had, by table."""
-        counts = self._counts
-        if self._observed is not None:
-            counts = {int(number): count for number, count in self._observed.get.items()}
+        counts = self._counts if self._observed is None else _observed(self._observed)
         found: dict[str, int] = {}
         for number, count in counts.items():
             found[self._keyless[number]] = found.get(self._keyless[number], 0) + count
@@ -208,6 +212,26 @@ class Injection:
         counts = [F.count_if(relation == number).alias(str(number)) for number in self._keyless]
         frame = frame.observe(self._observed, *counts)
         return frame.where(relation.isNull() | ~relation.isin(*self._keyless)) if self.drops else frame
+
+
+def _observed(observation: Observation) -> dict[int, int]:
+    """
+    What tasks have counted, by number of the version.
+
+    It comes by Spark's bus of events, which under load may lose some, and then would be waited for in vain.
+    """
+    found: dict[int, int] = {}
+
+    def wait() -> None:
+        found.update({int(number): count for number, count in observation.get.items()})
+
+    waiting = threading.Thread(target=wait, name="rows without identity", daemon=True)
+    waiting.start()
+    waiting.join(_PATIENCE)
+    if waiting.is_alive():
+        logger.warning("rows without identity were not counted: Spark does not say how many there were")
+        return {}
+    return found
 
 
 def _by_table(made: Mapping[int, str], other: str) -> str:
