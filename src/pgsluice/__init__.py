@@ -13,6 +13,7 @@ import typing
 if typing.TYPE_CHECKING:
     from pgsluice.errors import SluiceError
     from pgsluice.modifiers.chain import Chain
+    from pgsluice.modifiers.injector.apply import Injector
     from pgsluice.pipeline.intake import BatchOptions
     from pgsluice.pipeline.run import Pipeline
     from pgsluice.pipeline.session import SparkOptions
@@ -30,6 +31,7 @@ __all__ = [
     "Chain",
     "DuckDBSink",
     "FilesSink",
+    "Injector",
     "LogOptions",
     "MemorySink",
     "Pipeline",
@@ -46,6 +48,7 @@ _PLACES = {
     "Chain": "pgsluice.modifiers.chain",
     "DuckDBSink": "pgsluice.sinks.duckdb.sink",
     "FilesSink": "pgsluice.sinks.files.sink",
+    "Injector": "pgsluice.modifiers.injector.apply",
     "LogOptions": "pgsluice.source.postgres",
     "MemorySink": "pgsluice.sinks.memory",
     "Pipeline": "pgsluice.pipeline.run",

@@ -40,6 +40,7 @@ what to do. ``docs/errors.md`` is generated from this module.
     │   ├── SnapshotEndedError
     │   └── DecodeError
     ├── TransformError              2
+    ├── WithoutIdentityError        2
     ├── TargetError                 4
     │   ├── TargetUnavailableError      (transient)
     │   ├── TargetSchemaError
@@ -117,6 +118,7 @@ __all__ = [
     "UnsupportedServerError",
     "UntypedValueError",
     "WalLevelError",
+    "WithoutIdentityError",
     "WrongSystemError",
 ]
 
@@ -394,6 +396,17 @@ class TransformError(SluiceError):
     """A rule can't be applied to a value or a table; nothing of it has left."""
 
     code = "SLUICE-TRANSFORM"
+    exit_code = 2
+
+
+class WithoutIdentityError(SluiceError):
+    """
+    A row of a table without an identity has come, and the injector is told to stop there.
+
+    Nothing of the row has left: once the table has an identity, or such rows may pass, the run goes on.
+    """
+
+    code = "SLUICE-WITHOUT-IDENTITY"
     exit_code = 2
 
 

@@ -128,15 +128,16 @@ def test_over_time(commands: Commands) -> None:
 
 def _show(commands: Commands, log: list[Any]) -> None:
     first = log[0]["position"]
+    ((oid,),) = commands.source.rows("SELECT 'sales'::regclass::oid")
     assert commands.lines("show", "orders", "--at", first) == [
-        f"table public.orders at {first}",
+        f"table public.orders at {first}, id {oid}",
         "",
-        "number column type null value comment",
-        "1 id integer not null GENERATED ALWAYS AS IDENTITY",
-        "2 total numeric(10,2) not null",
-        "3 twice numeric GENERATED ALWAYS AS ((total * (2)::numeric)) STORED",
-        "4 tax numeric(4,2) not null",
-        "5 note text COLLATE pg_catalog.\"C\" DEFAULT 'none'::text",
+        "id column type null value comment",
+        f"{oid}-1 id integer not null GENERATED ALWAYS AS IDENTITY",
+        f"{oid}-2 total numeric(10,2) not null",
+        f"{oid}-3 twice numeric GENERATED ALWAYS AS ((total * (2)::numeric)) STORED",
+        f"{oid}-4 tax numeric(4,2) not null",
+        f"{oid}-5 note text COLLATE pg_catalog.\"C\" DEFAULT 'none'::text",
         "",
         "key orders_pkey: PRIMARY KEY (id)",
         "constraint positive: CHECK ((total > (0)::numeric))",
@@ -151,6 +152,7 @@ def _show(commands: Commands, log: list[Any]) -> None:
         "tax",
     ]
     now = commands.json("show", "public.sales")
+    assert (now["id"], now["columns"][1]["id"]) == (str(oid), f"{oid}-2")
     assert [(each["number"], each["name"]) for each in now["columns"]] == [
         (1, "id"),
         (2, "amount"),

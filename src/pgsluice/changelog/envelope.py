@@ -7,9 +7,12 @@ named by its index (from 0) in ``unchanged``; a NULL that is not named there is 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 INSERT: Final = "I"
 UPDATE: Final = "U"
@@ -41,9 +44,28 @@ ENVELOPE: Final = pa.schema(
 )
 
 
+IDENTITY: Final = "identity"
+VERSION: Final = "version"
+
+INJECTED: Final = pa.schema(
+    [
+        *ENVELOPE,
+        pa.field(IDENTITY, pa.list_(pa.field("element", pa.string()))),  # NULL: the table has none
+        pa.field(VERSION, pa.int64()),  # grows with the changes of a row
+    ]
+)
+"""The envelope after the injector, for targets that ask for it."""
+
+
+def schema_of(names: Collection[str]) -> pa.Schema:
+    """The schema of entries with these columns."""
+    return INJECTED if IDENTITY in names else ENVELOPE
+
+
 def in_envelope(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Rows that Spark gave back: the same columns, perhaps in a time zone of the session."""
-    return batch if batch.schema == ENVELOPE else batch.cast(ENVELOPE)
+    schema = schema_of(batch.schema.names)
+    return batch if batch.schema == schema else batch.cast(schema)
 
 
 SPARK_ENVELOPE: Final = (

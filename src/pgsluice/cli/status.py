@@ -69,6 +69,10 @@ def _print(found: Status) -> None:
     if found.resyncs:
         print_text()
         print_text(f"resync    {', '.join(found.resyncs)}")
+    if found.without_identity:
+        print_text()
+        met = [(e.sink, e.table, f"{e.passed:,}", f"{e.dropped:,}") for e in found.without_identity]
+        print_table(("sink", "table without identity", "rows passed", "rows dropped"), met)
     for problem in found.problems:
         print_text()
         print_text(f"problem {problem.code}: {problem.what}")

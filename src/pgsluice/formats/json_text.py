@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from pgsluice.changelog.envelope import SNAPSHOT
+from pgsluice.changelog.envelope import IDENTITY, SNAPSHOT, VERSION
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from pgsluice.schema.table import PgType
 
 _NUMBERS: Final = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric", "oid"})
@@ -25,6 +27,18 @@ def lsn(column: str) -> str:
         f"IF(op = '{SNAPSHOT}', '0/0', "
         f"concat(hex(shiftrightunsigned({column}, 32)), '/', hex({column} & 4294967295)))"
     )
+
+
+EVENT_IDENTITY: Final = (
+    f"concat(',\"event_identity\":', coalesce(to_json({IDENTITY}), 'null'), "
+    f"',\"event_version\":', coalesce(string({VERSION}), 'null'))"
+)
+"""What the injector has found; the names are no other format's."""
+
+
+def is_injected(frame: DataFrame) -> bool:
+    """Whether entries have gone through the injector."""
+    return IDENTITY in frame.columns
 
 
 def json_of(text: str) -> str:

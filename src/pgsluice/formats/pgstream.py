@@ -5,7 +5,8 @@ Made in the JVM from projections only: no Python function touches a row, and a s
 job. What belongs to a table (names and types of its columns) is one constant that the rows look up.
 
 Beyond pgstream's own fields an event has ``seq``, which together with ``lsn`` is the position of the change,
-and, where an UPDATE left TOAST values alone, their columns' names in ``unchanged``.
+and, where an UPDATE left TOAST values alone, their columns' names in ``unchanged``. After the injector it has
+the ids of its table and columns, and in ``metadata`` also its identity and version.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from pgsluice.changelog.envelope import DELETE, INSERT, MESSAGE, SNAPSHOT, UPDATE
+from pgsluice.formats.json_text import EVENT_IDENTITY, is_injected
 from pgsluice.schema.type_names import base_type, display_name
 
 if TYPE_CHECKING:
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
 _NUMBERS: Final = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric", "oid"})
 _LOOKUP: Final = (
     "map<string, struct<heads: array<string>, kinds: array<string>, identity: array<boolean>, "
-    "names: array<string>>>"
+    "names: array<string>, ids: string>>"
 )
-_METADATA: Final = '"metadata":{"schema_id":null,"table_pgstream_id":"","id_col_pgstream_id":null}'
+_NO_IDS: Final = '"table_pgstream_id":"","id_col_pgstream_id":null'
 
 
 def events(frame: DataFrame, tables: Mapping[int, TableVersion]) -> DataFrame:
@@ -44,25 +46,32 @@ def events(frame: DataFrame, tables: Mapping[int, TableVersion]) -> DataFrame:
     """
     from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-    lookup = json.dumps({str(number): _described(table) for number, table in tables.items()})
+    injected = is_injected(frame)
+    described_as = {str(number): _described(table, injected=injected) for number, table in tables.items()}
+    lookup = json.dumps(described_as)
     described = frame.withColumn(
         "_table", F.from_json(F.lit(lookup), _LOOKUP)[F.col("relation").cast("string")]
     )
-    return described.select("relation", "commit_lsn", "seq", F.expr(_EVENT).alias("event"))
+    return described.select(
+        "relation", "commit_lsn", "seq", F.expr(_INJECTED if injected else _EVENT).alias("event")
+    )
 
 
-def _described(table: TableVersion) -> dict[str, Any]:
+def _described(table: TableVersion, *, injected: bool) -> dict[str, Any]:
+    ids = {column.name: table.column_id(column) for column in table.columns} if injected else {}
+    identity = json.dumps([ids[name] for name in table.naming] or None) if injected else ""
     return {
-        "heads": [_head(column) for column in table.columns],
+        "heads": [_head(column, ids.get(column.name, "")) for column in table.columns],
         "kinds": [_kind(column) for column in table.columns],
         "identity": [table.identity == "f" or column.in_identity for column in table.columns],
         "names": [_json(column.name) for column in table.columns],
+        "ids": f'"table_pgstream_id":"{table.relid}","id_col_pgstream_id":{identity}',
     }
 
 
-def _head(column: Column) -> str:
+def _head(column: Column, id_: str) -> str:
     """A column's JSON up to its value."""
-    return f'{{"id":"","name":{_json(column.name)},"type":{_json(display_name(column.type))},"value":'
+    return f'{{"id":"{id_}","name":{_json(column.name)},"type":{_json(display_name(column.type))},"value":'
 
 
 def _kind(column: Column) -> str:
@@ -119,7 +128,7 @@ _MESSAGE: Final = (
     f"IF(op = '{MESSAGE}', "
     f"concat(',\"prefix\":', {_quoted('prefix')}, ',\"content\":', {_quoted('content')}), '')"
 )
-_EVENT: Final = f"""concat(
+_EVENT_UP_TO_METADATA: Final = f"""concat(
     '{{"action":"', IF(op = '{SNAPSHOT}', '{INSERT}', op),
     '","timestamp":', {_TIMESTAMP},
     ',"lsn":"', {_LSN},
@@ -130,5 +139,9 @@ _EVENT: Final = f"""concat(
     ',"identity":', {_IDENTITY},
     {_UNCHANGED},
     {_MESSAGE},
-    ',{_METADATA}}}'
+    ',"metadata":{{"schema_id":null,'
 )"""
+_EVENT: Final = f"concat({_EVENT_UP_TO_METADATA}, '{_NO_IDS}}}}}')"
+_INJECTED: Final = (
+    f"concat({_EVENT_UP_TO_METADATA}, coalesce(_table.ids, '{_NO_IDS}'), {EVENT_IDENTITY}, '}}}}')"
+)

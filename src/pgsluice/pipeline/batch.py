@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from pgsluice.modifiers.chain import Modification
 from pgsluice.pipeline.letters.place import without
 from pgsluice.pipeline.session import error_of_job
 from pgsluice.pipeline.staging import stage, staged_tables
+from pgsluice.pipeline.unidentified import Unidentified
 from pgsluice.source.tasks import (
     envelope_frame,
     for_each,
@@ -108,7 +109,7 @@ class LogStep:
         ranges = self.ranges
         if self.small:
             return list(map(work, ranges))
-        with _errors_of_jobs():
+        with errors_of_jobs():
             return for_each(self._spark(), ranges, work)
 
     def in_tasks(
@@ -117,7 +118,7 @@ class LogStep:
         through: Callable[[DataFrame], DataFrame] | None = None,
     ) -> list[str]:
         """Call ``work`` in tasks; in the same hop that reads the rows, where nothing has to change them."""
-        with _errors_of_jobs():
+        with errors_of_jobs():
             if through is not None:
                 return work_on_partitions(through(self.frame()), work)
             if self._modification or self.small:
@@ -133,7 +134,7 @@ class LogStep:
 
     def _chunks(self) -> Iterator[pa.Table]:
         if self.small:
-            with _errors_of_jobs():
+            with errors_of_jobs():
                 yield self._modification.apply_local(self._local, self._spark)
             return
         if self._on_driver:
@@ -162,7 +163,7 @@ class LogStep:
         """The large way: tasks decode, modify and leave files; only what finished tasks name is read."""
         directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._scratch))
         try:
-            with _errors_of_jobs():
+            with errors_of_jobs():
                 paths = stage(self._spark(), self._parts, self._modification, directory)
             return _Staged(directory, paths)
         except BaseException:
@@ -172,8 +173,14 @@ class LogStep:
     def frame(self) -> DataFrame:
         """The rows as a Spark frame."""
         spark = self._spark()
-        frame: Any = spark.createDataFrame(self._local) if self.small else envelope_frame(spark, self._parts)
-        return self._modification.apply(frame)
+        if self.small:
+            return self._modification.local_frame(self._local, lambda: spark)
+        return self._modification.apply(envelope_frame(spark, self._parts))
+
+    def without_identity(self) -> Unidentified | None:
+        """Rows of tables without identity that the last reading had; only once they were read."""
+        injection = self._modification.injection
+        return Unidentified(injection.counted(), dropped=injection.drops) if injection else None
 
     def typed(self, number: int, choices: SpecialValues, columns: Sequence[str]) -> DataFrame:
         """The rows of one table version with typed columns; without modifiers, its tasks type them."""
@@ -198,7 +205,8 @@ def decoded(parts: Sequence[Part]) -> Iterator[pa.Table]:
 
 
 @contextmanager
-def _errors_of_jobs() -> Iterator[None]:
+def errors_of_jobs() -> Iterator[None]:
+    """What tasks and expressions raise becomes an error of ours, where it is one."""
     try:
         yield
     except Exception as exc:

@@ -33,7 +33,7 @@ from pgsluice.pipeline.policy import after_error, with_patience
 from pgsluice.pipeline.schema_copy import read_schema
 from pgsluice.pipeline.session import error_of_job
 from pgsluice.postgres.session import has_relation
-from pgsluice.sinks.base import HoldsTables, SharesTables
+from pgsluice.sinks.base import HoldsTables, SharesTables, takes_identity
 from pgsluice.source.connect import connect, source_errors, wal_position
 from pgsluice.source.schema_log import has_changed_since, last_entries
 from pgsluice.source.snapshot.point import hold_point
@@ -365,7 +365,12 @@ class TableCopy:
 
     @property
     def _takes_ranges(self) -> bool:
-        return getattr(self._sink, "takes_ranges", False) and not self._chain
+        return getattr(self._sink, "takes_ranges", False) and not self._is_modified
+
+    @property
+    def _is_modified(self) -> bool:
+        """Whether modifiers may have to see rows."""
+        return self._chain.is_needed(injects=takes_identity(self._sink))
 
     def _apply_all(self, batches: Sequence[CopyBatch], before: Progress, lsn: Lsn) -> bool:
         """Apply the batches, each read while the one before it is written."""
@@ -378,10 +383,10 @@ class TableCopy:
                     number: self._renames.version(self._chain.narrowed(version))
                     for number, version in batch.versions.items()
                 },
-                self._chain.of(batch.versions),
+                self._chain.of(batch.versions, injects=takes_identity(self._sink)),
                 self._spark,
                 self._scratch,
-                small=small and not self._chain,
+                small=small and not self._is_modified,
             )
             for batch in batches
         ]
@@ -399,6 +404,7 @@ class TableCopy:
                     if not self._apply(replace(before, copies=copies).encode(), step):
                         return False
                     self._report.applied(batch, step.rows)
+                    self._facts.count_unidentified(step.without_identity())
                     self._facts.batches += 1
             finally:
                 for step in steps:

@@ -15,7 +15,7 @@ from pgsluice.errors import TableChangedError
 from pgsluice.modifiers.chain import Modification
 from pgsluice.modifiers.columns.apply import ColumnFilter
 from pgsluice.pipeline.arriving import ArrivingStep, EarlyStart
-from pgsluice.pipeline.batch import LogBatch, LogStep, SchemaStep
+from pgsluice.pipeline.batch import LogBatch, LogStep, SchemaStep, errors_of_jobs
 from pgsluice.pipeline.late_views import with_late_views
 from pgsluice.pipeline.passed_entries import PassedEntries, passed_entries
 from pgsluice.pipeline.schema_steps import (
@@ -69,6 +69,7 @@ class Way:
     copies_once: bool  # beside another loop: tables that change are begun with again
     applies_schema: bool
     copies_schema: bool  # whether the copy of tables makes all other objects as well
+    injects: bool  # whether the target asks for identities
 
 
 class Feed:
@@ -127,7 +128,8 @@ class Feed:
             self._hand_over(LogBatch(standing.token, end, (step,), held=standing.copied_tables), slice_)
 
         if standing.with_patience(once):
-            standing.applied(slice_.end, end, slice_.changes)
+            assert step is not None
+            standing.applied(slice_.end, end, slice_.changes, (step,))
             standing.facts.schema_changes += slice_.changes_schema
 
     def _apply_with_schema(self, slice_: LogSlice) -> None:
@@ -157,9 +159,10 @@ class Feed:
         has_views = isinstance(standing.sink, TakesSchema)
         entries, views = with_late_views(entries, standing.late_views, late=has_views and bool(anew))
         end = ""
+        steps: Sequence[LogStep] = ()
 
         def made(without: Collection[Refused]) -> LogBatch:
-            nonlocal end
+            nonlocal end, steps
             steps = steps_of(  # first: a table that has to be copied before moves the progress
                 slice_.ranges,
                 without_changes(entries, without),
@@ -176,7 +179,7 @@ class Feed:
             self._hand_over_with_schema(made, slice_, entries)
 
         if standing.with_patience(once):
-            standing.applied(slice_.end, end, slice_.changes)
+            standing.applied(slice_.end, end, slice_.changes, steps)
             standing.facts.schema_changes += 1
             standing.late_views = views
             if rewritten:
@@ -221,10 +224,11 @@ class Feed:
         return found
 
     def _hand_over(self, batch: LogBatch, slice_: LogSlice) -> None:
-        if self._way.desk is None:
-            self._standing.sink.apply(batch)
-        else:
-            self._way.desk.apply(batch, slice_.start, slice_.end)
+        with errors_of_jobs():  # of a sink that reads frames
+            if self._way.desk is None:
+                self._standing.sink.apply(batch)
+            else:
+                self._way.desk.apply(batch, slice_.start, slice_.end)
 
     def _hand_over_with_schema(
         self,
@@ -291,7 +295,7 @@ class Feed:
         chain = self._way.chain
         parts, tables = self._resolve(slice_.ranges, slice_.start)
         passed = self._passed(slice_)  # first: columns are known by their names at that time
-        modification = chain.of(tables)
+        modification = chain.of(tables, injects=self._way.injects)
         if passed:
             modification = modification.then(passed)
         return LogStep(

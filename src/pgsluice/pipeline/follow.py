@@ -73,7 +73,8 @@ class Entries:
             SchemaStore(Path(":memory:")),
             wanted=(lambda version: wanted(version.schema, version.name)) if wanted else None,
         )
-        self._chain = chain or Chain()
+        # Lines have no identity, and a log alone does not say which tables have one.
+        self._chain = (chain or Chain()).without_injector()
         self._spark = spark
         self._line = _json_line if as_json else _plain_line
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pgsluice.changelog.plan import LogSlice
     from pgsluice.changelog.position import Lsn
     from pgsluice.changelog.reader import LogReader
-    from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.config.targets import Decode
     from pgsluice.pipeline.session import LazySpark
 
@@ -47,11 +46,17 @@ class Intake:
     """One loop's way of reading the log."""
 
     def __init__(
-        self, reader: LogReader, options: BatchOptions, chain: Chain, spark: LazySpark, *, takes_chunks: bool
+        self,
+        reader: LogReader,
+        options: BatchOptions,
+        is_modified: Callable[[], bool],
+        spark: LazySpark,
+        *,
+        takes_chunks: bool,
     ) -> None:
         self._reader = reader
         self._options = options
-        self._chain = chain
+        self._is_modified = is_modified  # whether modifiers may have to see rows
         self._spark = spark
         self._takes_chunks = takes_chunks
         self.under_load = False  # whether the last batch went through tasks, and nothing was idle since
@@ -59,7 +64,7 @@ class Intake:
     @property
     def on_driver(self) -> bool:
         """Whether batches that are not small are decoded by the driver too."""
-        if self._chain or not self._takes_chunks:
+        if self._is_modified() or not self._takes_chunks:
             return False
         decode = self._options.decode
         return self._spark.is_local if decode == "auto" else decode == "driver"
@@ -133,4 +138,6 @@ class Intake:
         The driver decodes it alone, as it does small ones, and its memory is bounded all the same. Spark is
         started by the first backlog that is larger, or by a chain, and serves from then on.
         """
-        return not self._chain and not self._spark.ready and slice_.bytes <= self._options.without_spark_bytes
+        if self._is_modified() or self._spark.ready:
+            return False
+        return slice_.bytes <= self._options.without_spark_bytes

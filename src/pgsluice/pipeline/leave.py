@@ -14,6 +14,7 @@ from pgsluice.pipeline.anew import beside_name
 from pgsluice.pipeline.copy_report import REPORTS
 from pgsluice.pipeline.letters.desk import is_letters_name, letters_name
 from pgsluice.pipeline.remembered import PROGRESS, progress_path
+from pgsluice.pipeline.unidentified import COUNTS, counts_path
 from pgsluice.source.process import listening_process
 from pgsluice.state.database import NAME
 from pgsluice.state.dead_letter import LetterBook
@@ -68,7 +69,8 @@ def forget_target(log_dir: Path, state_dir: Path, name: str) -> Lsn:
             )
     for each in (name, beside_name(name), letters_name(name)):
         consumers.drop(each)
-    progress_path(state_dir, name).unlink(missing_ok=True)
+    for path in (progress_path(state_dir, name), counts_path(state_dir, name)):
+        path.unlink(missing_ok=True)
     return known[name].lsn
 
 
@@ -88,7 +90,7 @@ def remove_log(log_dir: Path, state_dir: Path, slot: SlotAddress, *, dry_run: bo
         shutil.rmtree(log_dir)
         for file in letters:
             file.unlink()
-        for own in (PROGRESS, REPORTS, REQUESTS):
+        for own in (PROGRESS, REPORTS, REQUESTS, COUNTS):
             shutil.rmtree(state_dir / own, ignore_errors=True)
         with suppress(OSError):  # not empty, or not there
             state_dir.rmdir()

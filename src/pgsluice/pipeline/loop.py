@@ -31,10 +31,9 @@ from pgsluice.pipeline.sequences import FollowedSequences
 from pgsluice.pipeline.session import spark_is_gone
 from pgsluice.pipeline.standing import Standing
 from pgsluice.pipeline.touched import TouchedKeys
-from pgsluice.pipeline.trouble import TroubleNote
 from pgsluice.schema.renames import Renames
 from pgsluice.schema.store import SchemaStore
-from pgsluice.sinks.base import HoldsTables, TakesSchema, follows_schema, passes_schema
+from pgsluice.sinks.base import HoldsTables, TakesSchema, follows_schema, passes_schema, takes_identity
 from pgsluice.source.relations import Relations
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class SinkLoop(threading.Thread):
         self._spark = spark
         self._wanted = wanted
         self._standing = Standing(
-            name, sink, log, Renames() if renames is None else renames, TroubleNote(context.state_dir, name)
+            name, sink, log, Renames() if renames is None else renames, context.state_dir
         )
         self._desk = (
             Desk(name, sink, letters, self._standing.consumers, on_error=on_error) if letters else None
@@ -120,6 +119,7 @@ class SinkLoop(threading.Thread):
             copies_once=copies_once,
             applies_schema=follows_schema(sink) and context.notes_schema,
             copies_schema=isinstance(sink, TakesSchema) and sink.schema_options is not None,
+            injects=takes_identity(sink),
         )
         self._anew = TablesAnew(
             Owner(
@@ -136,7 +136,13 @@ class SinkLoop(threading.Thread):
         )
         takes_chunks = getattr(sink, "takes_chunks", False)
         self._ahead = ReadAhead(options.queue_bytes if takes_chunks else 0)
-        self._intake = Intake(self._standing.reader, options, chain, spark, takes_chunks=takes_chunks)
+        self._intake = Intake(
+            self._standing.reader,
+            options,
+            lambda: chain.is_needed(injects=self._way.injects),
+            spark,
+            takes_chunks=takes_chunks,
+        )
         self._feed = Feed(self._standing, self._way, self._anew, self._intake, self._ahead)
         self._sequences = _sequences(copy_from, sink, self._standing.renames)
         self._is_open = False

@@ -11,6 +11,7 @@ from pgsluice.units import readable_size
 if TYPE_CHECKING:
     from pgsluice.pipeline.copy_report import SinkReport
     from pgsluice.pipeline.trouble import TroubleNote
+    from pgsluice.pipeline.unidentified import Unidentified, UnidentifiedNote
 
 
 @dataclass(slots=True)
@@ -26,6 +27,13 @@ class LoopFacts:
     note: TroubleNote | None = None  # where others see that, too
     copying: SinkReport | None = None  # how far, while tables are copied
     ended: bool = False  # nothing more comes of it
+    unidentified: UnidentifiedNote | None = None  # rows of tables without identity, for others to see
+
+    def count_unidentified(self, *found: Unidentified | None) -> None:
+        """A batch was taken that had such rows."""
+        for each in found:
+            if self.unidentified is not None:
+                self.unidentified.add(each)
 
     def try_again(self, error: Exception) -> None:
         """The target can't take a batch now."""

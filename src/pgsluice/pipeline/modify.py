@@ -15,6 +15,8 @@ from pgsluice.modifiers.chain import Chain
 from pgsluice.modifiers.columns.apply import ColumnFilter
 from pgsluice.modifiers.columns.check import require_columns
 from pgsluice.modifiers.columns.choice import FILE, ColumnChoices
+from pgsluice.modifiers.injector import ConfiguredIdentity, ConfiguredVersion, Injector
+from pgsluice.modifiers.injector.check import injector_problems
 from pgsluice.modifiers.row_filter import RowFilter, filter_problems
 from pgsluice.modifiers.sanitizer import sanitize
 from pgsluice.modifiers.transformer.apply import Transformer
@@ -27,7 +29,7 @@ from pgsluice.schema.table_facts import read_facts
 from pgsluice.source.process import prepare_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -59,7 +61,16 @@ def build_chain(config: Config, *, keeps: bool = True) -> Chain:
         modifiers.append(sanitize)
     if choices := _column_choices(config, keeps=keeps):
         modifiers.append(ColumnFilter(choices))
-    return Chain(modifiers)
+    return Chain([*modifiers, *_injector(config)])
+
+
+def _injector(config: Config) -> list[Injector]:
+    asked = config.modifiers.injector
+    if not asked.enabled:
+        return []
+    identity = {table_name(name): columns for name, columns in asked.identity.items()}
+    version = {table_name(name): column for name, column in asked.version.items()}
+    return [Injector(ConfiguredIdentity(identity), ConfiguredVersion(version), asked.without_identity)]
 
 
 def _filters(config: Config) -> dict[TableName, TableFilter]:
@@ -120,6 +131,8 @@ def require_sound(
         _require_filters(config, source, spark)
     for columns in chain.of_kind(ColumnFilter):
         require_columns(columns.choices, _facts(config, source), _carried(config))
+    for injector in chain.of_kind(Injector):
+        _require_injector(injector, chain, _facts(config, source))
     if not config.modifiers.transformations:
         return
     facts = _facts(config, source)
@@ -132,6 +145,16 @@ def require_sound(
             f"the rules don't fit the source: {problems[0]}{more}",
             remedy=f"{problems[0].remedy}; `pgsluice validate rules` lists every problem",
         )
+
+
+def _require_injector(injector: Injector, chain: Chain, facts: Sequence[TableFacts]) -> None:
+    choices = [columns.choices for columns in chain.of_kind(ColumnFilter)]
+    left_out = {table.relid: each.left_out(table.relid) for each in choices for table in facts}
+    for problem in injector_problems(injector, facts, left_out):
+        raise ConfigError(problem, remedy="Mend modifiers.injector")
+    for finder in (injector.identity, injector.version):
+        if isinstance(finder, ConfiguredIdentity | ConfiguredVersion):
+            finder.columns.know(facts)
 
 
 def _carried(config: Config) -> set[int]:

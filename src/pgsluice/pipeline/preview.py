@@ -58,7 +58,7 @@ def previews(
 ) -> Iterator[Preview]:
     """The first rows of each table that has rules."""
     ruled = {(each.schema_, each.table) for each in config.modifiers.transformations.table_transformers}
-    chain = build_chain(config, keeps=False)
+    chain = build_chain(config, keeps=False).without_injector()
     with source.catalog() as conn:
         relids = [table.relid for table in source.tables_of(conn, config.name)]
         for facts in read_facts(conn, relids):

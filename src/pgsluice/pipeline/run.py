@@ -28,6 +28,7 @@ from pgsluice.pipeline.reload import Reloading
 from pgsluice.pipeline.schema_versions import Acknowledgements
 from pgsluice.pipeline.session import LazySpark, SparkOptions
 from pgsluice.pipeline.trouble import TroubleNote
+from pgsluice.pipeline.unidentified import UnidentifiedNote
 from pgsluice.schema.renames import Renames
 from pgsluice.schema.store import SchemaStore
 from pgsluice.sinks.base import SinkContext
@@ -104,7 +105,7 @@ class Pipeline:
         self.log_dir = log_dir or self.state_dir / "log"
         self._log = log or LogOptions()
         self._batch = batch or BatchOptions()
-        self._chain = chain or Chain()
+        self._chain = Chain() if chain is None else chain
         self._check = check
         self._wanted = wanted
         self._renames = renames or Renames()
@@ -281,7 +282,10 @@ class Pipeline:
             self._spark.stop()
 
     def _copy_into(self, name: str, source: CopySource, store: SchemaStore) -> bool:
-        sink, facts = self._sinks[name], LoopFacts(note=TroubleNote(self.state_dir, name))
+        sink = self._sinks[name]
+        facts = LoopFacts(
+            note=TroubleNote(self.state_dir, name), unidentified=UnidentifiedNote(self.state_dir, name)
+        )
         copy = TableCopy(
             name,
             sink,

@@ -34,6 +34,13 @@ class TableAt:
 
     definition: Definition
     indexes: list[Definition]
+    oid: int
+
+    @property
+    def identified(self) -> Definition:
+        """The definition with the ids of the table and its columns, which survive renames."""
+        columns = [{"id": f"{self.oid}-{each['number']}", **each} for each in self.definition["columns"]]
+        return {"id": str(self.oid), **self.definition, "columns": columns}
 
 
 def read_history(log: Path) -> list[PlacedEntry]:
@@ -57,7 +64,7 @@ def table_at(url: str, pipeline: str, log: Path, table: str, position: Lsn | Non
     if key is None or definition is None:
         when = "now" if position is None else f"at {position}"
         raise ConfigError(f"there is no table {name} {when}", remedy=_nearest(name, timeline, place))
-    return TableAt(definition, timeline.indexes(key, place))
+    return TableAt(definition, timeline.indexes(key, place), key[1])
 
 
 def _nearest(name: TablePattern, timeline: Timeline, place: int) -> str:

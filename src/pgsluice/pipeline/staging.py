@@ -35,11 +35,12 @@ def stage(
     """Read and modify in tasks; gives the files of the successful ones, in the order of the log."""
     target = str(directory)
     if modification:
-        written = modification.apply(envelope_frame(spark, parts)).mapInArrow(_writer(target), _STAGED)
+        frame = modification.apply(envelope_frame(spark, parts))
+        written = frame.mapInArrow(_writer(target, frame.columns), _STAGED)
     else:
         # Nothing changes a row on its way: one hop reads and writes.
         written = for_each_part(
-            spark, parts, lambda number, rows: iter((_write(number, rows, target),)), _STAGED
+            spark, parts, lambda number, rows: iter((_write(number, rows, target, ()),)), _STAGED
         )
     found = sorted((row.part, row.path) for row in written.collect())
     return [Path(path) for _, path in found]
@@ -56,23 +57,25 @@ def staged_tables(paths: Sequence[Path]) -> Iterator[pa.Table]:
         path.unlink()
 
 
-def _writer(directory: str) -> Any:
+def _writer(directory: str, columns: Sequence[str]) -> Any:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
-        yield _write(context.partitionId(), batches, directory)
+        yield _write(context.partitionId(), batches, directory, columns)
 
     return write
 
 
-def _write(number: int, batches: Iterator[pa.RecordBatch], directory: str) -> pa.RecordBatch:
-    from pgsluice.changelog.envelope import ENVELOPE, in_envelope
+def _write(
+    number: int, batches: Iterator[pa.RecordBatch], directory: str, columns: Sequence[str]
+) -> pa.RecordBatch:
+    from pgsluice.changelog.envelope import in_envelope, schema_of
     from pgsluice.observability.failpoints import failpoint
 
     path = f"{directory}/{number:08d}-{uuid.uuid4().hex}.arrow"
-    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, ENVELOPE) as writer:
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema_of(columns)) as writer:
         for batch in batches:
             writer.write_batch(in_envelope(batch))
     failpoint("task.after_write")

@@ -20,14 +20,16 @@ from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.batch import LogBatch
 from pgsluice.pipeline.loop_facts import LoopFacts
 from pgsluice.pipeline.policy import with_patience
+from pgsluice.pipeline.trouble import TroubleNote
+from pgsluice.pipeline.unidentified import UnidentifiedNote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pgsluice.changelog.position import Copies, Lsn
+    from pgsluice.pipeline.batch import LogStep
     from pgsluice.pipeline.late_views import Views
-    from pgsluice.pipeline.trouble import TroubleNote
     from pgsluice.schema.renames import Renames
     from pgsluice.sinks.base import Sink, Swap
 
@@ -37,13 +39,15 @@ logger = structlog.get_logger(__name__)
 class Standing:
     """Position, token and copies of one sink. Moved by its loop's thread alone."""
 
-    def __init__(self, name: str, sink: Sink, log: Path, renames: Renames, note: TroubleNote) -> None:
+    def __init__(self, name: str, sink: Sink, log: Path, renames: Renames, state_dir: Path) -> None:
         self.name = name
         self.sink = sink
         self.reader = LogReader(log)
         self.consumers = Consumers(log)
         self.renames = renames
-        self.facts = LoopFacts(note=note)
+        self.facts = LoopFacts(
+            note=TroubleNote(state_dir, name), unidentified=UnidentifiedNote(state_dir, name)
+        )
         self.stopping = threading.Event()
         self.token: str | None = None  # None: a sink that keeps nothing yet
         self.copies: Copies | None = None
@@ -109,11 +113,12 @@ class Standing:
         self.move(progress.end_lsn, batch.end)
         return True
 
-    def applied(self, end: Lsn, token: str, changes: int) -> None:
+    def applied(self, end: Lsn, token: str, changes: int, steps: Sequence[LogStep] = ()) -> None:
         """The sink has taken a batch."""
         self.move(end, token)
         self.facts.batches += 1
         self.facts.changes += changes
+        self.facts.count_unidentified(*(step.without_identity() for step in steps))
 
     def move(self, end: Lsn, token: str) -> None:
         """The sink keeps this token now; the log before it may go."""

@@ -20,6 +20,7 @@ from pgsluice.errors import SinkBehindLogError, SluiceError
 from pgsluice.pipeline.copy_report import SinkReport, read_reports
 from pgsluice.pipeline.letters.desk import is_letters_name
 from pgsluice.pipeline.trouble import Trouble, read_troubles
+from pgsluice.pipeline.unidentified import UnidentifiedTable, read_unidentified
 from pgsluice.source.connect import connect, identify, source_errors, wal_position
 from pgsluice.source.event_triggers import has_triggers
 from pgsluice.source.handshake import require_log_of
@@ -84,6 +85,7 @@ class Status:
     letters: list[LettersStatus] = field(default_factory=list)
     copies: list[SinkReport] = field(default_factory=list)
     resyncs: list[str] = field(default_factory=list)  # tables that are or will be copied anew, by sink
+    without_identity: list[UnidentifiedTable] = field(default_factory=list)  # rows that the injector met
     problems: list[Problem] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -102,6 +104,7 @@ def collect(name: str, url: str, log_dir: Path, state_dir: Path | None = None) -
     state_dir = state_dir or log_dir.parent
     status.copies = read_reports(state_dir)
     status.sinks = [_with_consistency(sink, status.copies) for sink in status.sinks]
+    status.without_identity = read_unidentified(state_dir)
     status.problems += [_trouble(each, running=status.running) for each in read_troubles(state_dir)]
     status.resyncs = [f"{each.sink}: {each.qualified}" for each in Requests(state_dir).open()]
     try:

@@ -7,6 +7,7 @@ of the stream. Entries are only added at the end, so a number stays with its ent
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
@@ -155,6 +156,18 @@ class SchemaHistory:
             )
             for place, lsn, *row in rows
         ]
+
+    def columns_of(self, relid: int) -> list[dict[str, int]]:
+        """The numbers of a table's columns by name, before and after each change that it has had."""
+        described = [
+            definition
+            for (text,) in self._db.execute("SELECT changes FROM schema_entry ORDER BY place")
+            for change in json.loads(text)
+            if (change["class"], change["id"]) == ("pg_class", relid)
+            for definition in (change.get("before"), change.get("after"))
+            if definition is not None and "columns" in definition
+        ]
+        return [{each["name"]: each["number"] for each in of["columns"]} for of in described]
 
     def passed(self, position: Lsn) -> list[SchemaVersion]:
         """The newest version of each schema that one who stands at a position has passed."""

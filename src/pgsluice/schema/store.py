@@ -65,7 +65,7 @@ class SchemaStore:
         """
         known = self._known.get(fingerprint) or self._find(fingerprint, at_least=complete)
         if known is None:
-            known = self._keep(fingerprint, describe(), complete=complete)
+            known = self._keep(fingerprint, self._numbered(describe()), complete=complete)
             self._known.clear()  # of other versions its columns are former ones now
         if fingerprint not in self._known:
             self._known[fingerprint] = self._with_former(known)
@@ -85,6 +85,29 @@ class SchemaStore:
         kept = self._find(fingerprint, at_least=complete)
         assert kept is not None
         return kept
+
+    def _numbered(self, version: TableVersion) -> TableVersion:
+        """
+        With the numbers that columns had under their names of that time, where changes of the schema tell.
+
+        The catalog has the names of now. The stream sends columns in the order of their numbers.
+        """
+        names = [column.name for column in version.columns]
+        then = self.history.columns_of(version.relid)
+        found = {tuple(shape[name] for name in names) for shape in then if shape.keys() >= {*names}}
+        found = {numbers for numbers in found if list(numbers) == sorted(numbers)}
+        if len(found) != 1:
+            return version
+        numbers = dict(zip(found.pop(), names, strict=True))
+        now = {name: shape[name] for shape in then for name in version.naming if name in shape}
+        return replace(
+            version,
+            columns=tuple(
+                replace(column, number=number)
+                for column, number in zip(version.columns, numbers, strict=True)
+            ),
+            naming=tuple(numbers.get(now.get(name, 0), name) for name in version.naming),
+        )
 
     def _with_former(self, version: TableVersion) -> TableVersion:
         """With what the columns of the table are called in other versions, which a target may still have."""

@@ -65,6 +65,18 @@ class TableVersion:
         numbers, taken = {each.number for each in self.columns}, {each.name for each in self.columns}
         return {name for number, name in self.former if number and number not in numbers} - taken
 
+    def column_id(self, column: Column) -> str:
+        """
+        What tells a column from every other of the database, under whatever name; empty when unknown.
+
+        A version that was read when the catalog had another name already has no number of that column. Other
+        versions may have it.
+        """
+        others = {number for number, name in self.former if number and name == column.name}
+        others -= {each.number for each in self.columns}
+        number = column.number or (others.pop() if len(others) == 1 else 0)
+        return f"{self.relid}-{number}" if number else ""
+
     @property
     def merge_key(self) -> tuple[int, ...]:
         """

@@ -240,6 +240,15 @@ def passes_schema(sink: Sink) -> bool:
     return getattr(sink, "schema_changes", "ignore") == "pass"
 
 
+def takes_identity(sink: Sink) -> bool:
+    """
+    Whether a sink asks for what an injector adds: its rows may have the columns of ``INJECTED`` then.
+
+    It says so as ``takes_identity``. Targets that hold tables don't: their rows stay in the envelope.
+    """
+    return getattr(sink, "takes_identity", False)
+
+
 class Sink(Protocol):
     """A target that takes batches. See the module's text for order, durability and replay."""
 

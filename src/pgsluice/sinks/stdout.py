@@ -43,6 +43,7 @@ class StdoutSink:
     """Writes lines. See the module's text for what it promises."""
 
     keeps_progress = False
+    takes_identity = True
 
     def __init__(
         self,

@@ -295,10 +295,11 @@ def test_a_manifest_names_positions_and_columns(tmp_path: Path) -> None:
         "1": {
             "schema": "public",
             "table": "items",
+            "id": "16001",
             "identity": "d",
             "columns": [
-                {"name": "id", "type": "bigint", "in_identity": True},
-                {"name": "name", "type": "text", "in_identity": False},
+                {"name": "id", "id": "", "type": "bigint", "in_identity": True},
+                {"name": "name", "id": "", "type": "text", "in_identity": False},
             ],
         }
     }

@@ -39,19 +39,19 @@ def show(
     position = Lsn.parse(at) if at is not None else None
     found = table_at(config.source_url, config.name, config.log_dir, table, position)
     if json_output:
-        print_json({**found.definition, "indexes": found.indexes})
+        print_json({**found.identified, "indexes": found.indexes})
         return
     _print(found, position, no_color=settings(context).no_color)
 
 
 def _print(found: TableAt, position: object, *, no_color: bool) -> None:
-    definition = found.definition
+    definition = found.identified
     when = f" at {position}" if position is not None else ""
-    print_text(f"table {definition['schema']}.{definition['name']}{when}")
+    print_text(f"table {definition['schema']}.{definition['name']}{when}, id {definition['id']}")
     print_text()
     columns = [
         (
-            column["number"],
+            column["id"],
             column["name"],
             for_people(column["type"] + (f" COLLATE {column['collation']}" if "collation" in column else "")),
             "not null" if column.get("not_null") else "",
@@ -60,7 +60,7 @@ def _print(found: TableAt, position: object, *, no_color: bool) -> None:
         )
         for column in definition["columns"]
     ]
-    print_table(("number", "column", "type", "null", "value", "comment"), columns, no_color=no_color)
+    print_table(("id", "column", "type", "null", "value", "comment"), columns, no_color=no_color)
     print_text()
     for what, text in _rest(found):
         print_text(f"{what:17} {text if what == 'comment' else for_people(text)}")

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field, create_model, model_validator
 from pgsluice.errors import ConfigError
 from pgsluice.modifiers.row_filter import TableFilter
 from pgsluice.modifiers.transformer.rules import Transformations
+from pgsluice.pipeline.config.injector import InjectorConfig
 from pgsluice.pipeline.config.section import Pattern, Reserved, Section, TableName
 from pgsluice.pipeline.config.source import PostgresSourceConfig, SourceConfig
 from pgsluice.pipeline.config.targets import (
@@ -122,6 +123,9 @@ class ModifiersConfig(Section):
 
     sanitize: bool = False
     """Take out what targets refuse: NUL, and bytes that are no UTF-8."""
+
+    injector: InjectorConfig = InjectorConfig()
+    """What tells the row of an event from others, and how new the event is."""
 
     @model_validator(mode="before")
     @classmethod

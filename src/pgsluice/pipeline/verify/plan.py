@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pgsluice.modifiers.row_filter import RowFilter
 from pgsluice.modifiers.transformer.apply_arrow import ArrowTransformer
-from pgsluice.schema.catalog import describe_types
+from pgsluice.schema.catalog import completed, describe_types
 from pgsluice.schema.type_names import display_name
 from pgsluice.sinks.base import Comparable
 from pgsluice.source.pgoutput.relation import table_version
@@ -42,7 +42,7 @@ class Planned:
 def version_of_table(conn: Connection, table: CopiedTable) -> TableVersion:
     """A table as its rows are read."""
     types = describe_types(conn, [column.type_oid for column in table.relation.columns])
-    return table_version(table.relation, _VERSION, types)
+    return completed(table_version(table.relation, _VERSION, types), conn)
 
 
 def passes_over_operations(chain: Chain, version: TableVersion) -> bool:

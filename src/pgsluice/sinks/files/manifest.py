@@ -94,9 +94,15 @@ def described(table: TableVersion) -> dict[str, Any]:
     return {
         "schema": table.schema,
         "table": table.name,
+        "id": str(table.relid),
         "identity": table.identity,
         "columns": [
-            {"name": column.name, "type": display_name(column.type), "in_identity": column.in_identity}
+            {
+                "name": column.name,
+                "id": table.column_id(column),
+                "type": display_name(column.type),
+                "in_identity": column.in_identity,
+            }
             for column in table.columns
         ],
     }

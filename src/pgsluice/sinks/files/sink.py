@@ -45,6 +45,8 @@ class FilesSink:
         target: the directory, or all options.
     """
 
+    takes_identity = True
+
     def __init__(self, target: FilesConfig | str | Path) -> None:
         self._config = target if isinstance(target, FilesConfig) else FilesConfig(path=Path(target))
         self._root = self._config.path.expanduser().absolute()
