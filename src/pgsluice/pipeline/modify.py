@@ -17,6 +17,7 @@ from pgsluice.modifiers.columns.check import require_columns
 from pgsluice.modifiers.columns.choice import FILE, ColumnChoices
 from pgsluice.modifiers.row_filter import RowFilter, filter_problems
 from pgsluice.modifiers.sanitizer import sanitize
+from pgsluice.modifiers.transformer.analyse import analyse
 from pgsluice.modifiers.transformer.apply import Transformer
 from pgsluice.modifiers.transformer.apply_arrow import ArrowTransformer
 from pgsluice.modifiers.transformer.check import rule_problems
@@ -95,9 +96,13 @@ def chain_of_others(config: Config) -> Chain:
     return build_chain(config, keeps=False)
 
 
-def find_problems(config: Config, source: PostgresSource) -> list[RuleProblem]:
+def find_problems(
+    config: Config, source: PostgresSource, spark: Callable[[], SparkSession]
+) -> list[RuleProblem]:
     """What is wrong with the rules of a configuration by the catalog of its source."""
-    return rule_problems(config.modifiers.transformations, _facts(config, source))
+    rules, facts = config.modifiers.transformations, _facts(config, source)
+    analysed = [problem for each in analyse(spark, rules, facts) for problem in each.problems]
+    return rule_problems(rules, facts) + analysed
 
 
 def _facts(config: Config, source: PostgresSource) -> list[TableFacts]:
@@ -122,10 +127,13 @@ def require_sound(
         require_columns(columns.choices, _facts(config, source), _carried(config))
     if not config.modifiers.transformations:
         return
-    facts = _facts(config, source)
+    rules, facts = config.modifiers.transformations, _facts(config, source)
+    analysed = list(analyse(spark, rules, facts))
     for transformer in chain.of_kind(ArrowTransformer):
         transformer.reach.know(facts)
-    problems = rule_problems(config.modifiers.transformations, facts)
+        for each in analysed:
+            transformer.reach.note_random(each.table, each.random)
+    problems = [*rule_problems(rules, facts), *(problem for each in analysed for problem in each.problems)]
     if problems:
         more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
         raise ConfigError(

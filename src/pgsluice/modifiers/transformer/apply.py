@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from pgsluice.modifiers.transformer.rules import ColumnRule, Transformations
-    from pgsluice.schema.table import TableVersion
+    from pgsluice.schema.table import PgType, TableVersion
 
 _ROWS: Final[tuple[Row, ...]] = ("values", "old")
 
@@ -92,9 +92,13 @@ class Transformer:
         made = transform.sql(Cell(value, column.type, self._salt(), parameters, typed.bind))
         if made == value:
             return value
-        if (most := longest(column.type)) is not None:
-            made = f"left({made}, {most})"
-        if not transform.gives_null:
+        made, may_lack = _fitted(made, rule, column.type)
+        nulls = transform.nulls
+        if (
+            may_lack
+            or nulls == "failure"
+            or (nulls == "result" and not self._reach.takes_null(version, index))
+        ):
             made = self._or_else(made, value, f"{version.qualified}.{column.name}", rule.name)
         return f"if({value} is null, null, {made})"
 
@@ -121,6 +125,20 @@ def _require_rules(version: TableVersion, ruled: Mapping[int, ColumnRule]) -> No
             remedy="Add rules for them, noop to let values go as they are, and start again",
             table=version.qualified,
         )
+
+
+def _fitted(made: str, rule: ColumnRule, type_: PgType) -> tuple[str, bool]:
+    """A text that its column can hold, and whether it is NULL where the text is too long to be cut."""
+    most, transform = longest(type_), rule.transform
+    if most is None:
+        return made, False
+    if transform.may_be_cut:
+        return f"left({made}, {most})", False
+    greatest = None if rule.dynamic_parameters else transform.lengths[1]
+    if greatest is not None and greatest <= most:
+        return made, False
+    # A lambda names the text, which would else be made twice, and by chance not the same.
+    return f"get(transform(array({made}), m -> if(length(m) > {most}, null, m)), 0)", True
 
 
 def _value(row: str, index: int) -> str:
