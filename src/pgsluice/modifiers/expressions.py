@@ -143,14 +143,22 @@ class RowColumns:
             if place not in self._typed:
                 self._typed[place] = self._column(names[name])
         bound = asked.bound(lambda name: self._place(names[name]))
-        if self._row == "old" or not asked.columns:
-            return bound
-        unsent = [
-            f"array_contains(unchanged, {i}) and get(old, {i}) is null"
-            for i in sorted(names[name] for name in asked.columns)
-        ]
+        return self._if_sent(bound, sorted(names[name] for name in asked.columns), what)
+
+    def text(self, index: int, what: str) -> str:
+        """The SQL of a column's text, as PostgreSQL writes it."""
+        if self._row == "old":
+            return f"get(coalesce(old, `values`), {index})"
+        whole = f"if(array_contains(unchanged, {index}), get(old, {index}), get(`values`, {index}))"
+        return self._if_sent(whole, [index], what)
+
+    def _if_sent(self, sql: str, indexes: list[int], what: str) -> str:
+        """The SQL behind a guard: nobody knows a large value that did not change and was not sent."""
+        if self._row == "old" or not indexes:
+            return sql
+        unsent = [f"array_contains(unchanged, {i}) and get(old, {i}) is null" for i in indexes]
         message = f"{UntypedValueError.code}: {what} of {self._version.qualified} {_UNSENT}"
-        return f"if({' or '.join(unsent)}, raise_error({quoted(message)}), {bound})"
+        return f"if({' or '.join(unsent)}, raise_error({quoted(message)}), {sql})"
 
     def _place(self, index: int) -> str:
         return f"__{self._row}_{self._version.id}_{index}"

@@ -88,7 +88,7 @@ class Transformer:
         if rule is None or isinstance(rule.transform, ArrowTransform):
             return value
         column, transform = version.columns[index], rule.transform
-        parameters = _parameters(version, rule, row)
+        parameters = _parameters(version, rule, typed)
         made = transform.sql(Cell(value, column.type, self._salt(), parameters, typed.bind))
         if made == value:
             return value
@@ -134,7 +134,7 @@ def _fitted(made: str, rule: ColumnRule, type_: PgType) -> tuple[str, bool]:
         return made, False
     if transform.may_be_cut:
         return f"left({made}, {most})", False
-    greatest = None if rule.dynamic_parameters else transform.lengths[1]
+    greatest = None if rule.sources else transform.lengths[1]
     if greatest is not None and greatest <= most:
         return made, False
     # A lambda names the text, which would else be made twice, and by chance not the same.
@@ -145,17 +145,17 @@ def _value(row: str, index: int) -> str:
     return f"get(`{row}`, {index})"
 
 
-def _parameters(version: TableVersion, rule: ColumnRule, row: str) -> dict[str, str]:
+def _parameters(version: TableVersion, rule: ColumnRule, typed: RowColumns) -> dict[str, str]:
     places = {column.name: i for i, column in enumerate(version.columns)}
-    for each in rule.dynamic_parameters.values():
-        if each.column not in places:
+    for source in rule.sources.values():
+        if source not in places:
             raise TransformError(
-                f"{version.qualified} has no column {each.column}, which a rule takes a parameter from",
+                f"{version.qualified} has no column {source}, which a rule takes a parameter from",
                 remedy="Name another column in dynamic_parameters, and start again",
                 table=version.qualified,
             )
     # NULL is one more value: what is drawn must not become NULL for it.
     return {
-        name: f"coalesce({_value(row, places[each.column])}, '')"
-        for name, each in rule.dynamic_parameters.items()
+        name: f"coalesce({typed.text(places[source], f'the rule {rule.name}')}, '')"
+        for name, source in rule.sources.items()
     }

@@ -113,12 +113,12 @@ def _of_column(
         yield from _of_null(rule, on_error)
     yield from key_problems(rule, column, table)
     names = {each.name for each in table.columns}
-    for parameter, given in rule.dynamic_parameters.items():
-        if given.column not in names:
-            yield f"{parameter} comes from {given.column}, which is no column of it", "Name another one"
-        elif column.name in table.key and given.column not in table.key:
+    for parameter, source in rule.sources.items():
+        if source not in names:
+            yield f"{parameter} comes from {source}, which is no column of it", "Name another one"
+        elif column.name in table.key and source not in table.key:
             yield (
-                f"{parameter} comes from {given.column}, and a DELETE has nothing beside the key",
+                f"{parameter} comes from {source}, and a DELETE has nothing beside the key",
                 "Name a column of the key, or set REPLICA IDENTITY FULL",
             )
 

@@ -62,7 +62,7 @@ class ColumnRule(_Rules):
     @model_validator(mode="after")
     def _make(self) -> ColumnRule:
         transform = make(self.name, self.parameters)
-        if unknown := sorted(set(self.dynamic_parameters) - transform.dynamic):
+        if unknown := sorted(set(self.dynamic_parameters) - transform.dynamic - transform.columns):
             raise ValueError(f"{self.name} takes no {unknown[0]} from another column")
         self._transform = transform
         return self
@@ -75,6 +75,12 @@ class ColumnRule(_Rules):
             name for name, field in fields.items() if not field.repr or "SecretStr" in str(field.annotation)
         }
         return {name: _HIDDEN if name in secret else value for name, value in parameters.items()}
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The columns that other columns' values are taken from, by parameter."""
+        given = {name: each.column for name, each in self.dynamic_parameters.items()}
+        return {name: name for name in sorted(self.transform.columns)} | given
 
     @property
     def transform(self) -> Transform:

@@ -91,6 +91,11 @@ class Transform(BaseModel):
     dynamic: ClassVar[frozenset[str]] = frozenset()  # parameters that other columns may give
 
     @property
+    def columns(self) -> frozenset[str]:
+        """Columns of the row whose texts it needs; dynamic parameters may give others in their place."""
+        return frozenset()
+
+    @property
     def nulls(self) -> Nulls:
         """What NULL in place of a value means."""
         return "failure"
