@@ -53,7 +53,8 @@ class Case:
         """The expression."""
         element = PgType(0, self.type.removesuffix("[]")) if self.type.endswith("[]") else None
         type_ = PgType(0, self.type, element=element)
-        return make(self.name, self.parameters).sql(Cell(value, type_, key, self.others))
+        cell = Cell(value, type_, key, self.others, lookup=lambda _: ("x", "", "it's $1", "\ue000"))
+        return make(self.name, self.parameters).sql(cell)
 
 
 CASES = [
@@ -78,6 +79,10 @@ CASES = [
     Case("shift", "timestamptz", ("2024-02-28 10:11:12.345+00",), ("2024-02-29 10:11:12.345+00",),
          {"min_days": 1, "max_days": 1}),
     Case("sql", "text", ("a",), ("a!",), {"expression": "concat(v, '!')"}),
+    Case("template", "text", ("Ab",), ("ab-DE",),
+         {"template": '{{ .GetValue | lower }}-{{ .GetDynamicValue "land" }}'}, {"land": "'DE'"}),
+    Case("lookup_choice", "text", tuple("abcdefgh"), "x||it's \\$1|\ue000",
+         {"lookup_table": "t", "lookup_column": "c"}),
     Case("masking", "text", ("abc", "", "äöü"), ("***", "", "***")),
     Case("masking", "text", ("abc",), ("************",), {"type": "password"}),
     Case("masking", "text", ("John Robert Doe", "Al B"), ("J**n R****t D*e", "A* *"), {"type": "name"}),

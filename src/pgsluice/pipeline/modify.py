@@ -22,6 +22,7 @@ from pgsluice.modifiers.transformer.apply import Transformer
 from pgsluice.modifiers.transformer.apply_arrow import ArrowTransformer
 from pgsluice.modifiers.transformer.check import rule_problems
 from pgsluice.modifiers.transformer.reach import Reach
+from pgsluice.pipeline.lookups import ReadLookups, lookup_problems
 from pgsluice.schema.renames import table_name
 from pgsluice.schema.store import SchemaStore
 from pgsluice.schema.table_facts import read_facts
@@ -55,7 +56,8 @@ def build_chain(config: Config, *, keeps: bool = True) -> Chain:
     if of_rows:
         modifiers.append(RowFilter(of_rows))
     if rules:
-        modifiers += transformers(rules, _salt(rules, config.state_dir, keeps=keeps))
+        lookups = ReadLookups(config.source_url if config.source is not None else "")
+        modifiers += transformers(rules, _salt(rules, config.state_dir, keeps=keeps), lookups)
     if config.modifiers.sanitize:
         modifiers.append(sanitize)
     if choices := _column_choices(config, keeps=keeps):
@@ -72,10 +74,13 @@ def _column_choices(config: Config, *, keeps: bool) -> ColumnChoices:
     return ColumnChoices(lists, config.state_dir / FILE, writes=keeps)
 
 
-def transformers(rules: Transformations, salt: Callable[[], bytes]) -> list[Modifier]:
+def transformers(
+    rules: Transformations, salt: Callable[[], bytes], lookups: ReadLookups | None = None
+) -> list[Modifier]:
     """The modifiers of rules: what the JVM does, and then what it can't."""
     reach = Reach(rules)
-    return [Transformer(rules, salt, reach), ArrowTransformer(reach, salt, rules.on_error)]
+    first = Transformer(rules, salt, reach, lookups or ReadLookups(""))
+    return [first, ArrowTransformer(reach, salt, rules.on_error)]
 
 
 def chain_of_others(config: Config) -> Chain:
@@ -102,7 +107,8 @@ def find_problems(
     """What is wrong with the rules of a configuration by the catalog of its source."""
     rules, facts = config.modifiers.transformations, _facts(config, source)
     analysed = [problem for each in analyse(spark, rules, facts) for problem in each.problems]
-    return rule_problems(rules, facts) + analysed
+    looked_up = lookup_problems(ReadLookups(config.source_url), rules, facts)
+    return [*rule_problems(rules, facts), *analysed, *looked_up]
 
 
 def _facts(config: Config, source: PostgresSource) -> list[TableFacts]:
@@ -129,11 +135,12 @@ def require_sound(
         return
     rules, facts = config.modifiers.transformations, _facts(config, source)
     analysed = list(analyse(spark, rules, facts))
-    for transformer in chain.of_kind(ArrowTransformer):
+    problems = [*rule_problems(rules, facts), *(problem for each in analysed for problem in each.problems)]
+    for transformer in chain.of_kind(Transformer):
         transformer.reach.know(facts)
         for each in analysed:
             transformer.reach.note_random(each.table, each.random)
-    problems = [*rule_problems(rules, facts), *(problem for each in analysed for problem in each.problems)]
+        problems += lookup_problems(transformer.lookups, rules, facts)
     if problems:
         more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
         raise ConfigError(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from pgsluice.errors import TransformError
 from pgsluice.modifiers.expressions import Row, RowColumns
 from pgsluice.modifiers.remembered import Remembered
-from pgsluice.modifiers.transformer.reach import Reach
 from pgsluice.modifiers.transforms.base import ArrowTransform, Cell, longest
 from pgsluice.modifiers.transforms.sql import quoted
 
@@ -17,7 +16,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from pgsluice.modifiers.transformer.reach import Reach
     from pgsluice.modifiers.transformer.rules import ColumnRule, Transformations
+    from pgsluice.modifiers.transforms.lookup import Lookups
     from pgsluice.schema.table import PgType, TableVersion
 
 _ROWS: Final[tuple[Row, ...]] = ("values", "old")
@@ -38,15 +39,22 @@ class _Columns:
 class Transformer:
     """Changes the values of columns that have rules, wherever they stand in an entry."""
 
-    def __init__(self, rules: Transformations, salt: Callable[[], bytes], reach: Reach | None = None) -> None:
+    def __init__(
+        self,
+        rules: Transformations,
+        salt: Callable[[], bytes],
+        reach: Reach,
+        lookups: Lookups,
+    ) -> None:
         self._rules = rules
         self._salt = salt
-        self._reach = reach or Reach(rules)
+        self.reach = reach
+        self.lookups = lookups
         self._made = Remembered(self.touches, self._columns)
 
     def touches(self, version: TableVersion) -> bool:
         """Whether a table has rules."""
-        return self._reach.rules_of(version) is not None or self._rules.is_strict(None)
+        return self.reach.rules_of(version) is not None or self._rules.is_strict(None)
 
     def __call__(self, frame: DataFrame, tables: Mapping[int, TableVersion]) -> DataFrame:
         """The frame with changed values."""
@@ -72,8 +80,8 @@ class Transformer:
         return _Columns(typed, rows)
 
     def _row(self, version: TableVersion, row: str, typed: RowColumns) -> str:
-        rules = self._reach.of_columns(version)
-        if self._rules.is_strict(self._reach.rules_of(version)):
+        rules = self.reach.of_columns(version)
+        if self._rules.is_strict(self.reach.rules_of(version)):
             _require_rules(version, rules)
         cells = [_value(row, i) for i in range(len(version.columns))]
         changed = [self._changed(version, i, rules.get(i), row, typed) for i in range(len(version.columns))]
@@ -89,7 +97,8 @@ class Transformer:
             return value
         column, transform = version.columns[index], rule.transform
         parameters = _parameters(version, rule, typed)
-        made = transform.sql(Cell(value, column.type, self._salt(), parameters, typed.bind))
+        cell = Cell(value, column.type, self._salt(), parameters, typed.bind, self.lookups.values)
+        made = transform.sql(cell)
         if made == value:
             return value
         made, may_lack = _fitted(made, rule, column.type)
@@ -97,7 +106,7 @@ class Transformer:
         if (
             may_lack
             or nulls == "failure"
-            or (nulls == "result" and not self._reach.takes_null(version, index))
+            or (nulls == "result" and not self.reach.takes_null(version, index))
         ):
             made = self._or_else(made, value, f"{version.qualified}.{column.name}", rule.name)
         return f"if({value} is null, null, {made})"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from pgsluice.modifiers.transforms.lookup import LookupChoice
     from pgsluice.schema.table import PgType
 
 Family = Literal[
@@ -72,6 +73,7 @@ class Cell:
     key: bytes  # the secret of deterministic draws
     parameters: Mapping[str, str]  # SQL of those that other columns give
     over_row: Callable[[str], str] = str  # SQL of an expression over the row's columns
+    lookup: Callable[[LookupChoice], tuple[str, ...]] = lambda _: ()  # what another table has
 
     def draw(self, generator: Generator = "deterministic", key: bytes | None = None) -> Draw:
         """Numbers by the value; or, with ``random``, by chance."""

@@ -23,6 +23,7 @@ from pgsluice.modifiers.transforms.expression import Sql
 from pgsluice.modifiers.transforms.fixed import LiteralString, Noop, Null
 from pgsluice.modifiers.transforms.functions import Python
 from pgsluice.modifiers.transforms.hashing import Bucket, Hash, Truncate
+from pgsluice.modifiers.transforms.lookup import LookupChoice
 from pgsluice.modifiers.transforms.masking import Masking
 from pgsluice.modifiers.transforms.numbers import Boolean, Float, Integer, UnixTimestamp, Uuid
 from pgsluice.modifiers.transforms.people import FirstName, SeededFirstName, SeededFullName, SeededLastName
@@ -57,6 +58,7 @@ BUILT_IN: Final[Mapping[str, type[Transform]]] = {
     "hstore": Hstore,
     "json": Json,
     "literal_string": LiteralString,
+    "lookup_choice": LookupChoice,
     "masking": Masking,
     "neosync_email": SeededEmail,
     "neosync_firstname": SeededFirstName,
