@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 TABLES = (
     'CREATE SCHEMA "odd ""name"',
     'CREATE TABLE "odd ""name"."Lands" (id int PRIMARY KEY, "the code" text, day date)',
-    'INSERT INTO "odd ""name"."Lands" SELECT n, \'L\' || n, date \'2024-01-01\' + n'
-    " FROM generate_series(1, 30) n",
+    """INSERT INTO "odd ""name"."Lands" SELECT n, 'L' || n, date '2024-01-01' + n
+       FROM generate_series(1, 30) n""",
     'INSERT INTO "odd ""name"."Lands" VALUES (98, NULL), (99, \'L1\')',
     "CREATE TABLE people (id int PRIMARY KEY, land text, day date)",
 )

@@ -52,8 +52,9 @@ def rules(
     json_output: JsonOutput = False,
 ) -> None:
     """Check the rules of transformers against the source; every problem is listed, and the exit code is 1."""
-    from pgsluice.pipeline.build import build_source
+    from pgsluice.pipeline.build_source import build_source
     from pgsluice.pipeline.config.load import RULES
+    from pgsluice.pipeline.labels import labelled
     from pgsluice.pipeline.modify import find_problems
     from pgsluice.pipeline.preview import previews
     from pgsluice.pipeline.session import LazySpark, SparkOptions
@@ -61,6 +62,8 @@ def rules(
     given = flags(source_url=source_url, name=name, state_dir=state_dir)
     loaded, problems = _with_rules(load(context, given, without=RULES), file)
     source = build_source(loaded)
+    loaded, of_labels = labelled(loaded, source)
+    problems += of_labels
     spark = LazySpark(SparkOptions(loaded.spark.master, loaded.spark.conf))
     try:
         problems += find_problems(loaded, source, spark.child)

@@ -22,6 +22,7 @@ from pgsluice.modifiers.transformer.apply import Transformer
 from pgsluice.modifiers.transformer.apply_arrow import ArrowTransformer
 from pgsluice.modifiers.transformer.check import rule_problems
 from pgsluice.modifiers.transformer.reach import Reach
+from pgsluice.pipeline.labels import with_labels
 from pgsluice.pipeline.lookups import ReadLookups, lookup_problems
 from pgsluice.schema.renames import table_name
 from pgsluice.schema.store import SchemaStore
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pgsluice.modifiers.row_filter import TableFilter
     from pgsluice.modifiers.transformer.check import RuleProblem
     from pgsluice.modifiers.transformer.rules import Transformations
+    from pgsluice.modifiers.transforms.lookup import Lookups
     from pgsluice.pipeline.config import Config
     from pgsluice.schema.renames import TableName
     from pgsluice.schema.table_facts import TableFacts
@@ -75,7 +77,7 @@ def _column_choices(config: Config, *, keeps: bool) -> ColumnChoices:
 
 
 def transformers(
-    rules: Transformations, salt: Callable[[], bytes], lookups: ReadLookups | None = None
+    rules: Transformations, salt: Callable[[], bytes], lookups: Lookups | None = None
 ) -> list[Modifier]:
     """The modifiers of rules: what the JVM does, and then what it can't."""
     reach = Reach(rules)
@@ -85,6 +87,7 @@ def transformers(
 
 def chain_of_others(config: Config) -> Chain:
     """The same for a command beside the run, whose rules it must have."""
+    config = with_labels(config)
     if not config.modifiers.transformations and (config.state_dir / _CHANGED).exists():
         raise ConfigError(
             f"the pipeline of {config.state_dir} changes values, and this configuration has no rules",

@@ -120,7 +120,7 @@ class Transformations(_Rules):
     """The secret of deterministic transformers; without one, one is made and kept in state_dir."""
 
     file: Path | None = None
-    """A file of rules, in YAML; what stands here goes before what stands there."""
+    """A file of rules, beside that of the configuration; keys that stand here go before those of it."""
 
     infer_from_security_labels: bool = False
     """Take rules from the security labels of the provider anon, where a column has no rule here."""

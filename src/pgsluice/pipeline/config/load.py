@@ -87,8 +87,10 @@ class _Layers:
     tree: Tree = field(default_factory=dict)
     origins: dict[Key, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    place: Path = Path()  # of the file, from where other files are named
 
     def add_yaml(self, path: Path, environment: Mapping[str, str]) -> None:
+        self.place = path.parent
         read = map_strings(read_yaml(path), self._expanding(path, environment))
         tree = _without_empty_sections(read, self.model)
         self._add(tree, dict.fromkeys(_leaves(tree), f"file {path}"))
@@ -148,7 +150,7 @@ class _Layers:
         for part in RULES:
             section = section.get(part) if isinstance(section, dict) else None
         if isinstance(section, dict) and isinstance(section.get("file"), str):
-            path = Path(section["file"]).expanduser()
+            path = Path(self.place, Path(section["file"]).expanduser())
             read = rules_section(map_strings(read_yaml(path), self._expanding(path, environment)))
             own: dict[Key, str] = {RULES: origin_of((*RULES, "file"), self.origins)}
             self._add({RULES[0]: {RULES[1]: {**read, **section}}}, own)
