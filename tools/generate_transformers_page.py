@@ -33,7 +33,10 @@ INTRODUCTION = """\
 What a rule may name; [Filters and rules](modifiers.md#changing-values) says what rules are. NULL stays NULL.
 *Unique* says whether different values stay different: surely, most likely, or not (*no*). A transformer with
 `generator` goes by chance unless that is `deterministic`, one with `seed` unless there is a seed; all others
-always give the same for the same value.
+always give the same for the same value, but for `string`, and `sql` with functions such as `rand()`.
+
+`pg_anonymizer`, which pgstream has, is not here: it runs a query for each value. Rules can be [taken from its
+labels](modifiers.md#rules-from-security-labels), for the functions that have something like them below.
 """
 
 _UNIQUE = {"preserved": "yes", "likely": "most likely", "lossy": "no"}

@@ -30,10 +30,12 @@ _CASES: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
     "greenmask_integer": ("int4", "cast(id as string)", _SAME),
     "greenmask_unix_timestamp": ("int8", "cast(id as string)", {"min_value": 0, "max_value": 2**31, **_SAME}),
     "greenmask_utc_timestamp": ("timestamptz", "'2024-05-17 10:11:12+00'", {**_TIMES, **_SAME}),
+    "lookup_choice": ("text", "", {"lookup_table": "t", "lookup_column": "c", **_SAME}),
     "literal_string": ("text", "", {"literal": "x"}),
     "neosync_email": ("text", "concat(uuid(), '@example.org')", {"seed": 1}),
     "shift": ("date", "'2024-05-17'", {}),
     "sql": ("text", "", {"expression": "upper(v)"}),
+    "template": ("text", "", {"template": "{{ .GetValue | upper | trunc 8 }}-{{ sha256sum .GetValue }}"}),
     "truncate": ("text", "", {"length": 8}),
 }
 
@@ -50,7 +52,8 @@ def measure(pair: Clusters) -> Iterator[Figure]:
         if "seed" in transform.model_fields:
             parameters = {"seed": 1}
         type_, value, parameters = _CASES.get(name, ("text", "", parameters))
-        made = make(name, parameters).sql(Cell("v", PgType(0, type_), b"salt", {}))
+        cell = Cell("v", PgType(0, type_), b"salt", {}, lookup=lambda _: tuple(map(str, range(1000))))
+        made = make(name, parameters).sql(cell)
         rows = session.range(0, pair.options.rows, 1, 1).selectExpr(f"{value or 'uuid()'} as v").cache()
         rows.count()
         frame = rows.selectExpr(f"{made} as made")

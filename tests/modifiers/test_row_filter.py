@@ -147,7 +147,12 @@ def test_operations(pair: tuple[Database, Database], tmp_path: Path, spark: Spar
     ("table", "where", "words"),
     [
         ("public.orders", "country = 'DE'", "names country, whose old values are not in the stream"),
-        ("public.orders", "county = 'DE'", "does not fit the table: UNRESOLVED_COLUMN"),
+        (
+            "public.orders",
+            "county = 'DE'",
+            "names county, which is no column of the table; did you mean country",
+        ),
+        ("public.orders", "op = 'I'", "names op, which is no column of the table"),
         ("public.orders", "id = ", "can't be parsed"),
         ("public.orders", "id + 1", "does not fit the table"),
         ("public.orders", "id in (select 1)", "looks at other rows"),

@@ -30,6 +30,14 @@ def digest(text: str) -> str:
     return hmac.new(KEY, text.encode(), hashlib.sha256).hexdigest()
 
 
+def address(text: str, domain: str = "example.com") -> str:
+    """What stands in an address's place."""
+    return f"{digest(text)[:32]}@{domain}"
+
+
+QUOTES = 'a"b\\,@c'
+
+
 @dataclass(frozen=True)
 class Case:
     """A transform of some values, and what comes out: texts, or a pattern that all match."""
@@ -43,7 +51,10 @@ class Case:
 
     def sql(self, value: str = "v", key: bytes = KEY) -> str:
         """The expression."""
-        return make(self.name, self.parameters).sql(Cell(value, PgType(0, self.type), key, self.others))
+        element = PgType(0, self.type.removesuffix("[]")) if self.type.endswith("[]") else None
+        type_ = PgType(0, self.type, element=element)
+        cell = Cell(value, type_, key, self.others, lookup=lambda _: ("x", "", "it's $1", "\ue000"))
+        return make(self.name, self.parameters).sql(cell)
 
 
 CASES = [
@@ -68,6 +79,10 @@ CASES = [
     Case("shift", "timestamptz", ("2024-02-28 10:11:12.345+00",), ("2024-02-29 10:11:12.345+00",),
          {"min_days": 1, "max_days": 1}),
     Case("sql", "text", ("a",), ("a!",), {"expression": "concat(v, '!')"}),
+    Case("template", "text", ("Ab",), ("ab-DE",),
+         {"template": '{{ .GetValue | lower }}-{{ .GetDynamicValue "land" }}'}, {"land": "'DE'"}),
+    Case("lookup_choice", "text", tuple("abcdefgh"), "x||it's \\$1|\ue000",
+         {"lookup_table": "t", "lookup_column": "c"}),
     Case("masking", "text", ("abc", "", "äöü"), ("***", "", "***")),
     Case("masking", "text", ("abc",), ("************",), {"type": "password"}),
     Case("masking", "text", ("John Robert Doe", "Al B"), ("J**n R****t D*e", "A* *"), {"type": "name"}),
@@ -84,9 +99,24 @@ CASES = [
          {"type": "custom", "mask_begin": 2, "mask_end": "4"}),
     Case("masking", "text", ("abcdefgh",), ("**cdef**",),
          {"type": "custom", "unmask_begin": "25%", "unmask_end": "75%"}),
+    Case("masking", "text", ("ab", "abc"), ("**", "ab*"),
+         {"type": "custom", "mask_begin": 2, "mask_end": "4"}),
+    Case("masking", "text", ("abc", "abcde"), ("***", "abcd*"), {"type": "custom", "unmask_end": 4}),
+    Case("literal_string", "bool", ("t",), ("f",), {"literal": "no"}),
+    Case("literal_string", "timestamptz", ("x",), ("2024-01-31 22:30:00.5+00",),
+         {"literal": "2024-02-01T00:30:00.500+02:00"}),
+    Case("greenmask_choice", "int4", ("1",), ("7",), {"choices": ["+07"]}),
+    Case("sql", "bool", ("t",), ("f",), {"expression": "v = 'f'"}),
     Case("email", "text", ("A@b.c", "a@b.c", "z@kept.io"),
-         (digest("a@b.c")[:32] + "@example.com",) * 2 + (digest("z@kept.io")[:32] + "@kept.io",),
+         (digest("a@b.c")[:32] + "@example.com",) * 2 + ("z@kept.io",),
          {"exclude_domain": "kept.io"}),
+    Case("email", "text[]",
+         ("{}", '{A@b.c,NULL,"x y@b.c",z@kept.io}', '{"a\\"b\\\\,@c"}', "{{a},{b}}", "[0:0]={a@b.c}"),
+         ("{}", f"{{{address('a@b.c', 'e.f')},NULL,{address('x y@b.c', 'e.f')},z@kept.io}}",
+          f"{{{address(QUOTES, 'e.f')}}}", None, None),
+         {"replacement_domain": "e.f", "exclude_domain": "@kept.io"}),
+    Case("email", "text", ("{a@b.c,d@b.c}",),
+         (f"{{{address('a@b.c')},{address('d@b.c')}}}",)),
     Case("neosync_email", "text", ("a@b.c",), r"[0-9a-f]{32}@example\.(com|net|org)"),
     Case("neosync_email", "text", ("john.doe@acme.com",), r"[a-z0-9]{5}@example\.(com|net|org)",
          {"preserve_length": True, "seed": 42}),
@@ -196,6 +226,7 @@ def test_hmac(spark: SparkSession) -> None:
         ("masking", {"mask_begin": 1}, "mask_begin is for type custom"),
         ("truncate", {}, "give length, for texts, or part, for times and dates"),
         ("hash", {"length": 65}, "hash: length: "),
+        ("masking", {"type": "custom", "unmask_end": "100%"}, "show all of the text"),
     ],
 )
 def test_faulty_parameters(name: str, parameters: dict[str, Any], words: str) -> None:

@@ -22,6 +22,8 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if path.suffix 
 ENVIRONMENT = {
     "SOURCE_URL": "postgresql://app@localhost/shop",
     "TARGET_URL": "postgresql://replica@localhost/shop",
+    "RULES_SALT": "a salt",
+    "CARD_KEY": "ab" * 16,
 }
 # What a file that works has to say for itself.
 CHOSEN = {"source.postgres.url", "target.duckdb.path"}

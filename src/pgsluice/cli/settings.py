@@ -62,11 +62,13 @@ def settings(context: typer.Context) -> Settings:
     return context.ensure_object(Settings)
 
 
-def load(context: typer.Context, flags: Mapping[str, Any] | None = None) -> Loaded:
+def load(
+    context: typer.Context, flags: Mapping[str, Any] | None = None, without: tuple[str, ...] = ()
+) -> Loaded:
     """The configuration from flags (dotted keys), environment and ``--config``, with origins."""
     from pgsluice.pipeline.config import load as load_layers
 
-    return load_layers(settings(context).config, os.environ, flags or {})
+    return load_layers(settings(context).config, os.environ, flags or {}, without=without)
 
 
 def load_config(context: typer.Context, flags: Mapping[str, Any] | None = None) -> Config:

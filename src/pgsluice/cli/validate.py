@@ -10,13 +10,12 @@ import typer
 
 from pgsluice.cli.options import JsonOutput, Name, SourceUrl, StateDir, flags
 from pgsluice.cli.output import print_json, print_table, print_text
-from pgsluice.cli.settings import load_config, settings
+from pgsluice.cli.settings import load, load_config, settings
 
 if TYPE_CHECKING:
     from pgsluice.modifiers.transformer.check import RuleProblem
-    from pgsluice.pipeline.config import Config
+    from pgsluice.pipeline.config import Config, Loaded
     from pgsluice.pipeline.preview import Preview
-    from pgsluice.source.postgres import PostgresSource
 
 app = typer.Typer(add_completion=False, help="Check a configuration, or rules by the source's catalog.")
 
@@ -53,17 +52,24 @@ def rules(
     json_output: JsonOutput = False,
 ) -> None:
     """Check the rules of transformers against the source; every problem is listed, and the exit code is 1."""
-    from pgsluice.pipeline.build import build_source
+    from pgsluice.pipeline.build_source import build_source
+    from pgsluice.pipeline.config.load import RULES
+    from pgsluice.pipeline.labels import labelled
     from pgsluice.pipeline.modify import find_problems
+    from pgsluice.pipeline.preview import previews
+    from pgsluice.pipeline.session import LazySpark, SparkOptions
 
-    loaded = load_config(context, flags(source_url=source_url, name=name, state_dir=state_dir))
+    given = flags(source_url=source_url, name=name, state_dir=state_dir)
+    loaded, problems = _with_rules(load(context, given, without=RULES), file)
     source = build_source(loaded)
-    problems: list[RuleProblem] = []
-    if file is not None:
-        loaded, problems = _with_rules(loaded, file)
-    if not problems:
-        problems = find_problems(loaded, source)
-    shown = list(_previews(loaded, source, preview)) if preview and not problems else []
+    loaded, of_labels = labelled(loaded, source)
+    problems += of_labels
+    spark = LazySpark(SparkOptions(loaded.spark.master, loaded.spark.conf))
+    try:
+        problems += find_problems(loaded, source, spark.child)
+        shown = list(previews(loaded, source, preview, spark.child)) if preview and not problems else []
+    finally:
+        spark.stop()
     if json_output:
         print_json(
             {
@@ -78,25 +84,13 @@ def rules(
         raise typer.Exit(1)
 
 
-def _with_rules(loaded: Config, file: Path) -> tuple[Config, list[RuleProblem]]:
-    from pgsluice.pipeline.rules_file import read_rules
+def _with_rules(loaded: Loaded, file: Path | None) -> tuple[Config, list[RuleProblem]]:
+    """The configuration with the rules of a file, or its own, as far as they can be read."""
+    from pgsluice.pipeline.rules_file import read_rules, rules_of
 
-    found, problems = read_rules(file, os.environ)
-    if found is None:
-        return loaded, problems
-    modifiers = loaded.modifiers.model_copy(update={"transformations": found})
-    return loaded.model_copy(update={"modifiers": modifiers}), []
-
-
-def _previews(loaded: Config, source: PostgresSource, rows: int) -> list[Preview]:
-    from pgsluice.pipeline.preview import previews
-    from pgsluice.pipeline.session import LazySpark, SparkOptions
-
-    spark = LazySpark(SparkOptions(loaded.spark.master, loaded.spark.conf))
-    try:
-        return list(previews(loaded, source, rows, spark.child))
-    finally:
-        spark.stop()
+    found, problems = rules_of(loaded.left_out or {}) if file is None else read_rules(file, os.environ)
+    modifiers = loaded.config.modifiers.model_copy(update={"transformations": found})
+    return loaded.config.model_copy(update={"modifiers": modifiers}), problems
 
 
 def _print(loaded: Config, problems: list[RuleProblem], shown: list[Preview], *, quiet: bool) -> None:

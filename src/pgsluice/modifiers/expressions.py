@@ -8,6 +8,7 @@ other tables; and the names in the expression's text are replaced by these.
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -33,6 +34,13 @@ Row = Literal["values", "old"]
 _STOP: Final = SpecialValues(dates="stop", timestamps="stop", decimals="stop", arrays="stop")
 _UNSENT: Final = "names a large value that did not change and was not sent: set REPLICA IDENTITY FULL"
 _OF_A_FRAME: Final = ("WindowExpression", "ScalarSubquery", "Exists", "InSubquery", "ListQuery")
+
+
+# Functions that are named like columns.
+_WITHOUT_BRACKETS: Final = (
+    "current_date", "current_timestamp", "current_time", "localtimestamp", "current_user", "session_user",
+    "user", "current_catalog", "current_schema", "current_database",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +73,32 @@ def parse(spark: SparkSession, text: str, columns: Collection[str], what: str) -
         tree = parser.parseExpression(text)
     except ParseException as exc:
         raise ConfigError(f"{what} can't be parsed: {_first_line(exc)}", remedy="Write Spark SQL") from None
-    nodes = list(_nodes(tree))
+    nodes = list(nodes_of(tree))
     for node in nodes:
         if node.getClass().getSimpleName() in _OF_A_FRAME:
             raise ConfigError(f"{what} looks at other rows", remedy="Write it over the columns of one row")
-    return RowExpression(text, tuple(sorted(_names(text, nodes, columns))))
+    named = sorted(_names(text, nodes))
+    for _, _, name in named:
+        if name not in columns:  # the frame has columns beside those of the table, which are none of its
+            nearest = difflib.get_close_matches(name, columns, n=1)
+            raise ConfigError(
+                f"{what} names {name}, which is no column of the table"
+                + (f"; did you mean {nearest[0]}?" if nearest else ""),
+                remedy="Name columns as the source does, in the same letters",
+            )
+    return RowExpression(text, tuple(named))
 
 
-def _nodes(tree: Any) -> Iterator[Any]:
+def nodes_of(tree: Any) -> Iterator[Any]:
+    """An expression of Catalyst, and all that it is made of."""
     yield tree
     children = tree.children()
     for i in range(children.size()):
-        yield from _nodes(children.apply(i))
+        yield from nodes_of(children.apply(i))
 
 
-def _names(text: str, nodes: list[Any], columns: Collection[str]) -> Iterator[tuple[int, int, str]]:
-    """Where columns are named: by themselves, or among the variables of a lambda, which go first."""
+def _names(text: str, nodes: list[Any]) -> Iterator[tuple[int, int, str]]:
+    """What is named like a column: by itself, or among the variables of a lambda, which go first."""
     found = []
     for node in nodes:
         kind = node.getClass().getSimpleName()
@@ -91,8 +109,8 @@ def _names(text: str, nodes: list[Any], columns: Collection[str]) -> Iterator[tu
     # A variable's declaration has the place of the whole lambda.
     variables = {parts[0] for start, end, parts in found if text[start:end].strip("`") != ".".join(parts)}
     for start, end, parts in found:
-        if len(parts) == 1 and parts[0] in columns and parts[0] not in variables:
-            yield start, end, parts[0]
+        if parts[0] not in variables and parts[0].lower() not in _WITHOUT_BRACKETS:
+            yield start, end, ".".join(parts)
 
 
 def _first_line(exc: Exception) -> str:
@@ -125,14 +143,22 @@ class RowColumns:
             if place not in self._typed:
                 self._typed[place] = self._column(names[name])
         bound = asked.bound(lambda name: self._place(names[name]))
-        if self._row == "old" or not asked.columns:
-            return bound
-        unsent = [
-            f"array_contains(unchanged, {i}) and get(old, {i}) is null"
-            for i in sorted(names[name] for name in asked.columns)
-        ]
+        return self._if_sent(bound, sorted(names[name] for name in asked.columns), what)
+
+    def text(self, index: int, what: str) -> str:
+        """The SQL of a column's text, as PostgreSQL writes it."""
+        if self._row == "old":
+            return f"get(coalesce(old, `values`), {index})"
+        whole = f"if(array_contains(unchanged, {index}), get(old, {index}), get(`values`, {index}))"
+        return self._if_sent(whole, [index], what)
+
+    def _if_sent(self, sql: str, indexes: list[int], what: str) -> str:
+        """The SQL behind a guard: nobody knows a large value that did not change and was not sent."""
+        if self._row == "old" or not indexes:
+            return sql
+        unsent = [f"array_contains(unchanged, {i}) and get(old, {i}) is null" for i in indexes]
         message = f"{UntypedValueError.code}: {what} of {self._version.qualified} {_UNSENT}"
-        return f"if({' or '.join(unsent)}, raise_error({quoted(message)}), {bound})"
+        return f"if({' or '.join(unsent)}, raise_error({quoted(message)}), {sql})"
 
     def _place(self, index: int) -> str:
         return f"__{self._row}_{self._version.id}_{index}"

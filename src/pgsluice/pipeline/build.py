@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pgsluice.pipeline.build_source import build_source
 from pgsluice.pipeline.intake import BatchOptions
+from pgsluice.pipeline.labels import with_labels
 from pgsluice.pipeline.modify import build_chain, require_sound
 from pgsluice.pipeline.run import Pipeline
 from pgsluice.pipeline.session import SparkOptions
-from pgsluice.source.postgres import LogOptions, PostgresSource
+from pgsluice.source.postgres import LogOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,28 +19,7 @@ if TYPE_CHECKING:
 
     from pgsluice.modifiers.chain import Chain
     from pgsluice.pipeline.config import Config
-
-
-def build_source(config: Config, *, init: bool = False, upgrade: bool = False) -> PostgresSource:
-    """The source of a configuration."""
-    asked = config.postgres.replication
-    return PostgresSource(
-        config.source_url,
-        tables=asked.tables,
-        exclude_tables=asked.exclude_tables,
-        schema_only_tables=asked.schema_only_tables,
-        schemas=asked.schemas,
-        all_tables=asked.all_tables,
-        keyless=asked.keyless,
-        init=init,
-        upgrade=upgrade,
-        slot=asked.slot,
-        publication=asked.publication,
-        failover=asked.failover,
-        event_triggers=asked.event_triggers,
-        heartbeat=asked.heartbeat_interval,
-        origin=asked.origin,
-    )
+    from pgsluice.source.postgres import PostgresSource
 
 
 def build_pipeline(
@@ -51,11 +32,12 @@ def build_pipeline(
 ) -> Pipeline:
     """The pipeline of a configuration; ``reload`` reads it again when the pipeline is asked to."""
     targets = config.sinks()
+    config = with_labels(config, keeps=True)
     chain = build_chain(config)
 
     def load_again(source: PostgresSource, spark: Callable[[], SparkSession]) -> Chain:
         assert reload is not None
-        new = reload()
+        new = with_labels(reload(), keeps=True)
         made = build_chain(new)
         require_sound(new, made, source, spark)
         return made

@@ -19,10 +19,13 @@ from pgsluice.modifiers.injector import ConfiguredIdentity, ConfiguredVersion, I
 from pgsluice.modifiers.injector.check import injector_problems
 from pgsluice.modifiers.row_filter import RowFilter, filter_problems
 from pgsluice.modifiers.sanitizer import sanitize
+from pgsluice.modifiers.transformer.analyse import analyse
 from pgsluice.modifiers.transformer.apply import Transformer
 from pgsluice.modifiers.transformer.apply_arrow import ArrowTransformer
 from pgsluice.modifiers.transformer.check import rule_problems
 from pgsluice.modifiers.transformer.reach import Reach
+from pgsluice.pipeline.labels import with_labels
+from pgsluice.pipeline.lookups import ReadLookups, lookup_problems
 from pgsluice.schema.renames import table_name
 from pgsluice.schema.store import SchemaStore
 from pgsluice.schema.table_facts import read_facts
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from pgsluice.modifiers.row_filter import TableFilter
     from pgsluice.modifiers.transformer.check import RuleProblem
     from pgsluice.modifiers.transformer.rules import Transformations
+    from pgsluice.modifiers.transforms.lookup import Lookups
     from pgsluice.pipeline.config import Config
     from pgsluice.schema.renames import TableName
     from pgsluice.schema.table_facts import TableFacts
@@ -56,7 +60,8 @@ def build_chain(config: Config, *, keeps: bool = True) -> Chain:
     if of_rows:
         modifiers.append(RowFilter(of_rows))
     if rules:
-        modifiers += transformers(rules, _salt(rules, config.state_dir, keeps=keeps))
+        lookups = ReadLookups(config.source_url if config.source is not None else "")
+        modifiers += transformers(rules, _salt(rules, config.state_dir, keeps=keeps), lookups)
     if config.modifiers.sanitize:
         modifiers.append(sanitize)
     if choices := _column_choices(config, keeps=keeps):
@@ -82,14 +87,18 @@ def _column_choices(config: Config, *, keeps: bool) -> ColumnChoices:
     return ColumnChoices(lists, config.state_dir / FILE, writes=keeps)
 
 
-def transformers(rules: Transformations, salt: Callable[[], bytes]) -> list[Modifier]:
+def transformers(
+    rules: Transformations, salt: Callable[[], bytes], lookups: Lookups | None = None
+) -> list[Modifier]:
     """The modifiers of rules: what the JVM does, and then what it can't."""
     reach = Reach(rules)
-    return [Transformer(rules, salt, reach), ArrowTransformer(reach, salt, rules.on_error)]
+    first = Transformer(rules, salt, reach, lookups or ReadLookups(""))
+    return [first, ArrowTransformer(reach, salt, rules.on_error)]
 
 
 def chain_of_others(config: Config) -> Chain:
     """The same for a command beside the run, whose rules it must have."""
+    config = with_labels(config)
     if not config.modifiers.transformations and (config.state_dir / _CHANGED).exists():
         raise ConfigError(
             f"the pipeline of {config.state_dir} changes values, and this configuration has no rules",
@@ -106,9 +115,14 @@ def chain_of_others(config: Config) -> Chain:
     return build_chain(config, keeps=False)
 
 
-def find_problems(config: Config, source: PostgresSource) -> list[RuleProblem]:
+def find_problems(
+    config: Config, source: PostgresSource, spark: Callable[[], SparkSession]
+) -> list[RuleProblem]:
     """What is wrong with the rules of a configuration by the catalog of its source."""
-    return rule_problems(config.modifiers.transformations, _facts(config, source))
+    rules, facts = config.modifiers.transformations, _facts(config, source)
+    analysed = [problem for each in analyse(spark, rules, facts) for problem in each.problems]
+    looked_up = lookup_problems(ReadLookups(config.source_url), rules, facts)
+    return [*rule_problems(rules, facts), *analysed, *looked_up]
 
 
 def _facts(config: Config, source: PostgresSource) -> list[TableFacts]:
@@ -135,10 +149,14 @@ def require_sound(
         _require_injector(injector, chain, _facts(config, source))
     if not config.modifiers.transformations:
         return
-    facts = _facts(config, source)
-    for transformer in chain.of_kind(ArrowTransformer):
+    rules, facts = config.modifiers.transformations, _facts(config, source)
+    analysed = list(analyse(spark, rules, facts))
+    problems = [*rule_problems(rules, facts), *(problem for each in analysed for problem in each.problems)]
+    for transformer in chain.of_kind(Transformer):
         transformer.reach.know(facts)
-    problems = rule_problems(config.modifiers.transformations, facts)
+        for each in analysed:
+            transformer.reach.note_random(each.table, each.random)
+        problems += lookup_problems(transformer.lookups, rules, facts)
     if problems:
         more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
         raise ConfigError(

@@ -2,30 +2,69 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from pgsluice.modifiers.transformer.check import RuleProblem
 from pgsluice.modifiers.transformer.rules import Transformations
-from pgsluice.pipeline.config.files import expand, map_strings, read_yaml
+from pgsluice.pipeline.config.files import expand, map_strings, read_yaml, rules_section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
 
-def read_rules(path: Path, variables: Mapping[str, str]) -> tuple[Transformations | None, list[RuleProblem]]:
-    """The rules of a file; or None, and what is wrong with it."""
-    tree: Any = read_yaml(path)
-    for section in ("modifiers", "transformations"):
-        tree = tree.get(section, tree) if isinstance(tree, dict) else tree
-    try:
-        return Transformations.model_validate(map_strings(tree, lambda _, text: expand(text, variables))), []
-    except ValidationError as exc:
-        return None, [_problem(error, tree) for error in exc.errors(include_input=False, include_url=False)]
-    except ValueError as exc:
-        return None, [RuleProblem(str(path), None, str(exc), "Set the variable")]
+def read_rules(path: Path, variables: Mapping[str, str]) -> tuple[Transformations, list[RuleProblem]]:
+    """The rules of a file as far as they can be read, and what is wrong with the others."""
+    problems: list[RuleProblem] = []
+
+    def expanded(_: object, text: str) -> str:
+        try:
+            return expand(text, variables)
+        except ValueError as exc:
+            problems.append(RuleProblem(str(path), None, str(exc), "Set the variable"))
+            return text
+
+    rules, more = rules_of(rules_section(map_strings(read_yaml(path), expanded)))
+    return rules, problems + more
+
+
+def rules_of(tree: Any) -> tuple[Transformations, list[RuleProblem]]:
+    """What is left when faulty parts are taken out, so that the catalog can be asked about the rest."""
+    problems: list[RuleProblem] = []
+    while True:
+        try:
+            return Transformations.model_validate(tree), problems
+        except ValidationError as exc:
+            errors = exc.errors(include_input=False, include_url=False)
+        for error in errors:
+            problems.append(_problem(error, tree))
+        if not isinstance(tree, dict):
+            return Transformations(), problems
+        tree = _without(tree, [list(error["loc"]) for error in errors])
+
+
+def _without(tree: dict[str, Any], places: list[list[Any]]) -> dict[str, Any]:
+    """Without what is faulty: the rule of a column becomes noop, other parts go."""
+    if [] in places:  # the whole does not agree with itself; the rules may, by themselves
+        alone = {"table_transformers": tree.get("table_transformers", []), "allow_plain": True}
+        return {} if tree.keys() == alone.keys() else alone
+    tree = copy.deepcopy(tree)
+    faulty = set()
+    for place in places:
+        match place:
+            case ["table_transformers", int(number), "column_transformers", column, *_]:
+                tree["table_transformers"][number]["column_transformers"][column] = {"name": "noop"}
+            case ["table_transformers", int(number), *_]:
+                faulty.add(number)
+            case [key, *_]:
+                tree.pop(key, None)
+    if faulty:
+        tables = enumerate(tree["table_transformers"])
+        tree["table_transformers"] = [each for number, each in tables if number not in faulty]
+    return tree
 
 
 def _problem(error: Any, tree: Any) -> RuleProblem:

@@ -16,6 +16,7 @@ _LESSER: Final = (
     "PROCEDURE",
     "ROW SECURITY",
     "RULE",
+    "SECURITY LABEL",
     "TRIGGER",
     "VIEW",
 )

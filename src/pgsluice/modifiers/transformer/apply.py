@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from pgsluice.errors import TransformError
 from pgsluice.modifiers.expressions import Row, RowColumns
 from pgsluice.modifiers.remembered import Remembered
-from pgsluice.modifiers.transformer.reach import Reach
 from pgsluice.modifiers.transforms.base import ArrowTransform, Cell, longest
 from pgsluice.modifiers.transforms.sql import quoted
 
@@ -17,8 +16,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from pgsluice.modifiers.transformer.reach import Reach
     from pgsluice.modifiers.transformer.rules import ColumnRule, Transformations
-    from pgsluice.schema.table import TableVersion
+    from pgsluice.modifiers.transforms.lookup import Lookups
+    from pgsluice.schema.table import PgType, TableVersion
 
 _ROWS: Final[tuple[Row, ...]] = ("values", "old")
 
@@ -38,15 +39,22 @@ class _Columns:
 class Transformer:
     """Changes the values of columns that have rules, wherever they stand in an entry."""
 
-    def __init__(self, rules: Transformations, salt: Callable[[], bytes], reach: Reach | None = None) -> None:
+    def __init__(
+        self,
+        rules: Transformations,
+        salt: Callable[[], bytes],
+        reach: Reach,
+        lookups: Lookups,
+    ) -> None:
         self._rules = rules
         self._salt = salt
-        self._reach = reach or Reach(rules)
+        self.reach = reach
+        self.lookups = lookups
         self._made = Remembered(self.touches, self._columns)
 
     def touches(self, version: TableVersion) -> bool:
         """Whether a table has rules."""
-        return self._reach.rules_of(version) is not None or self._rules.is_strict(None)
+        return self.reach.rules_of(version) is not None or self._rules.is_strict(None)
 
     def __call__(self, frame: DataFrame, tables: Mapping[int, TableVersion]) -> DataFrame:
         """The frame with changed values."""
@@ -72,8 +80,8 @@ class Transformer:
         return _Columns(typed, rows)
 
     def _row(self, version: TableVersion, row: str, typed: RowColumns) -> str:
-        rules = self._reach.of_columns(version)
-        if self._rules.is_strict(self._reach.rules_of(version)):
+        rules = self.reach.of_columns(version)
+        if self._rules.is_strict(self.reach.rules_of(version)):
             _require_rules(version, rules)
         cells = [_value(row, i) for i in range(len(version.columns))]
         changed = [self._changed(version, i, rules.get(i), row, typed) for i in range(len(version.columns))]
@@ -88,13 +96,18 @@ class Transformer:
         if rule is None or isinstance(rule.transform, ArrowTransform):
             return value
         column, transform = version.columns[index], rule.transform
-        parameters = _parameters(version, rule, row)
-        made = transform.sql(Cell(value, column.type, self._salt(), parameters, typed.bind))
+        parameters = _parameters(version, rule, typed)
+        cell = Cell(value, column.type, self._salt(), parameters, typed.bind, self.lookups.values)
+        made = transform.sql(cell)
         if made == value:
             return value
-        if (most := longest(column.type)) is not None:
-            made = f"left({made}, {most})"
-        if not transform.gives_null:
+        made, may_lack = _fitted(made, rule, column.type)
+        nulls = transform.nulls
+        if (
+            may_lack
+            or nulls == "failure"
+            or (nulls == "result" and not self.reach.takes_null(version, index))
+        ):
             made = self._or_else(made, value, f"{version.qualified}.{column.name}", rule.name)
         return f"if({value} is null, null, {made})"
 
@@ -123,21 +136,35 @@ def _require_rules(version: TableVersion, ruled: Mapping[int, ColumnRule]) -> No
         )
 
 
+def _fitted(made: str, rule: ColumnRule, type_: PgType) -> tuple[str, bool]:
+    """A text that its column can hold, and whether it is NULL where the text is too long to be cut."""
+    most, transform = longest(type_), rule.transform
+    if most is None:
+        return made, False
+    if transform.may_be_cut:
+        return f"left({made}, {most})", False
+    greatest = None if rule.sources else transform.lengths[1]
+    if greatest is not None and greatest <= most:
+        return made, False
+    # A lambda names the text, which would else be made twice, and by chance not the same.
+    return f"get(transform(array({made}), m -> if(length(m) > {most}, null, m)), 0)", True
+
+
 def _value(row: str, index: int) -> str:
     return f"get(`{row}`, {index})"
 
 
-def _parameters(version: TableVersion, rule: ColumnRule, row: str) -> dict[str, str]:
+def _parameters(version: TableVersion, rule: ColumnRule, typed: RowColumns) -> dict[str, str]:
     places = {column.name: i for i, column in enumerate(version.columns)}
-    for each in rule.dynamic_parameters.values():
-        if each.column not in places:
+    for source in rule.sources.values():
+        if source not in places:
             raise TransformError(
-                f"{version.qualified} has no column {each.column}, which a rule takes a parameter from",
+                f"{version.qualified} has no column {source}, which a rule takes a parameter from",
                 remedy="Name another column in dynamic_parameters, and start again",
                 table=version.qualified,
             )
     # NULL is one more value: what is drawn must not become NULL for it.
     return {
-        name: f"coalesce({_value(row, places[each.column])}, '')"
-        for name, each in rule.dynamic_parameters.items()
+        name: f"coalesce({typed.text(places[source], f'the rule {rule.name}')}, '')"
+        for name, source in rule.sources.items()
     }

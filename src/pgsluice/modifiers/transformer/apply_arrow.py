@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pgsluice.changelog.envelope import SPARK_ENVELOPE, in_envelope
 from pgsluice.errors import TransformError
-from pgsluice.modifiers.transforms.base import ArrowTransform
+from pgsluice.modifiers.transforms.base import ArrowTransform, longest
 from pgsluice.schema.table import PgType
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgsluice.modifiers.transformer.reach import Reach
-    from pgsluice.modifiers.transformer.rules import OnError
+    from pgsluice.modifiers.transformer.rules import ColumnRule, OnError
     from pgsluice.schema.table import TableVersion
 
 _ROWS: Final = ("values", "old")
 
-_Change = tuple[int, int, str, PgType, ArrowTransform]
-"""Version, index, name and type of a column, and what changes it: plain data, for the workers."""
+_Change = tuple[int, int, str, PgType, ArrowTransform, bool]
+"""Version, index, name and type of a column, what changes it, whether NULL may come of it: plain data."""
 
 
 class ArrowTransformer:
@@ -47,11 +47,21 @@ class ArrowTransformer:
 
     def _changes(self, version: TableVersion) -> list[_Change]:
         return [
-            (version.id, i, f"{version.qualified}.{column.name}", column.type, rule.transform)
+            (
+                version.id,
+                i,
+                f"{version.qualified}.{column.name}",
+                column.type,
+                rule.transform,
+                self._may_null(version, i, rule),
+            )
             for i, rule in self.reach.of_columns(version).items()
             for column in (version.columns[i],)
             if isinstance(rule.transform, ArrowTransform)
         ]
+
+    def _may_null(self, version: TableVersion, index: int, rule: ColumnRule) -> bool:
+        return rule.transform.nulls == "result" and self.reach.takes_null(version, index)
 
     def __call__(self, frame: DataFrame, tables: Mapping[int, TableVersion]) -> DataFrame:
         """The frame with changed values, by tasks."""
@@ -72,10 +82,11 @@ class ArrowTransformer:
         salt, on_error = self._salt(), self._on_error
 
         def change(rows: pa.Table) -> pa.Table:
-            for version, index, name, type_, transform in changes:
+            for version, index, name, type_, transform, may_null in changes:
                 own = pc.fill_null(pc.equal(rows["relation"], version), False)
                 for part in _ROWS:
-                    checked = partial(_checked, transform, name, type_, salt, on_error)
+                    policy: OnError = "null" if may_null else on_error
+                    checked = partial(_checked, transform, name, type_, salt, policy)
                     changed = _changed(rows[part], own, index, checked)
                     rows = rows.set_column(
                         rows.schema.get_field_index(part), rows.schema.field(part), changed
@@ -111,6 +122,8 @@ def _checked(
         raise TransformError(f"{name}: the function raised {type(exc).__name__}") from None
     if len(made) != len(valid):
         raise TransformError(f"{name}: the function gave {len(made)} values for {len(valid)}")
+    if (most := longest(type_)) is not None:
+        made = pc.if_else(pc.greater(pc.utf8_length(made), most), None, made)
     if made.null_count and on_error == "stop":
         raise TransformError(f"{name} has a value that its function can't change")
     if made.null_count and on_error == "pass_through":

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from pgsluice.modifiers.transforms.base import family
+from pgsluice.modifiers.transforms.base import family, longest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pgsluice.modifiers.transformer.rules import ColumnRule, TableRules, Transformations
+    from pgsluice.modifiers.transformer.rules import ColumnRule, OnError, TableRules, Transformations
+    from pgsluice.schema.table import PgType
     from pgsluice.schema.table_facts import ColumnFacts, TableFacts
+
+_ENOUGH: Final = 2**31  # of so many, two of a thousand values meet with a chance of 1 in 4,000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ def _of_table(rules: Transformations, own: TableRules, table: TableFacts) -> Ite
             remedy = f"Did you mean {nearest[0]}?" if nearest else "Remove the rule"
             yield RuleProblem(table.qualified, name, "the table has no such column", remedy)
             continue
-        for problem, remedy in _of_column(rule, columns[name], table):
+        for problem, remedy in _of_column(rule, columns[name], table, rules.on_error):
             yield RuleProblem(table.qualified, name, problem, remedy)
     if rules.is_strict(own):
         for column in table.columns:
@@ -94,7 +97,9 @@ def _of_table(rules: Transformations, own: TableRules, table: TableFacts) -> Ite
                 )
 
 
-def _of_column(rule: ColumnRule, column: ColumnFacts, table: TableFacts) -> Iterator[tuple[str, str]]:
+def _of_column(
+    rule: ColumnRule, column: ColumnFacts, table: TableFacts, on_error: OnError
+) -> Iterator[tuple[str, str]]:
     transform = rule.transform
     kind = family(column.type)
     if transform.families is not None and kind not in transform.families:
@@ -102,34 +107,73 @@ def _of_column(rule: ColumnRule, column: ColumnFacts, table: TableFacts) -> Iter
         yield f"{rule.name} is for {takes}, and the column is {column.type.name}", "Take another transformer"
     elif (problem := transform.problem(column.type)) is not None:
         yield f"{rule.name} can't serve {column.type.name}: {problem}", "Change its parameters"
-    if transform.gives_null and column.not_null:
-        yield "the column takes no NULL, which the rule gives", "Take another transformer"
-    yield from _of_key(rule, column.name, table)
+    else:
+        yield from _of_length(rule, column.type)
+    if column.not_null:
+        yield from _of_null(rule, on_error)
+    yield from key_problems(rule, column, table)
     names = {each.name for each in table.columns}
-    for parameter, given in rule.dynamic_parameters.items():
-        if given.column not in names:
-            yield f"{parameter} comes from {given.column}, which is no column of it", "Name another one"
-        elif column.name in table.key and given.column not in table.key:
+    for parameter, source in rule.sources.items():
+        if source not in names:
+            yield f"{parameter} comes from {source}, which is no column of it", "Name another one"
+        elif column.name in table.key and source not in table.key:
             yield (
-                f"{parameter} comes from {given.column}, and a DELETE has nothing beside the key",
+                f"{parameter} comes from {source}, and a DELETE has nothing beside the key",
                 "Name a column of the key, or set REPLICA IDENTITY FULL",
             )
 
 
-def _of_key(rule: ColumnRule, column: str, table: TableFacts) -> Iterator[tuple[str, str]]:
+def _of_length(rule: ColumnRule, type_: PgType) -> Iterator[tuple[str, str]]:
+    """What would not fit, or lose what tells values apart if it were cut."""
+    most = longest(type_.element or type_) if family(type_) in ("text", "texts") else None
+    if most is None:
+        return
+    least, greatest = rule.transform.lengths
+    if least > most:
+        gives = f"{least} characters" + ("" if least == greatest else " or more")
+        yield f"{rule.name} gives {gives}, and the column holds {most}", "Take another transformer"
+    elif greatest is not None and greatest > most and not rule.transform.may_be_cut:
+        yield (
+            f"{rule.name} gives up to {greatest} characters, and the column holds {most}",
+            "Change its parameters",
+        )
+
+
+def _of_null(rule: ColumnRule, on_error: OnError) -> Iterator[tuple[str, str]]:
+    """What a column that is NOT NULL would refuse."""
+    nulls = rule.transform.nulls
+    if nulls == "always":
+        yield "the column takes no NULL, which the rule gives", "Take another transformer"
+    elif nulls != "never" and on_error == "null":
+        yield (
+            f"the column takes no NULL, and on_error: null gives one where {rule.name} can't change a value",
+            "Take another transformer, or on_error: stop",
+        )
+
+
+def key_problems(
+    rule: ColumnRule, column: ColumnFacts, table: TableFacts, *, is_random: bool = False
+) -> Iterator[tuple[str, str]]:
     """Rows must find themselves again, and not meet: a random or lossy transform on a key does not do."""
     transform = rule.transform
+    is_random = is_random or not transform.is_deterministic
     if rule.allow_uniqueness_loss:
         return
     allow = "take a deterministic one that keeps values apart, or set allow_uniqueness_loss: true"
-    finds_rows = column in table.key or table.identity == "f"
-    if not transform.is_deterministic and finds_rows:
+    finds_rows = column.name in table.key or table.identity == "f"
+    unique = any(column.name in index for index in table.unique)
+    outcomes = transform.outcomes(column.type)
+    if is_random and finds_rows:
         yield (
             f"{rule.name} is random, and UPDATE and DELETE find their row by this column",
             "Use generator: deterministic or a seed; or " + allow,
         )
-    unique = any(column in index for index in table.unique)
-    if unique and transform.is_deterministic and not transform.mostly_keeps_values_apart:
-        yield f"{rule.name} may make two values one, and the column is in a unique index", allow.capitalize()
-    elif unique and not transform.is_deterministic and not finds_rows:
+    elif is_random and unique:
         yield f"{rule.name} is random, and the column is in a unique index", allow.capitalize()
+    elif unique and not transform.mostly_keeps_values_apart:
+        yield f"{rule.name} may make two values one, and the column is in a unique index", allow.capitalize()
+    elif unique and outcomes is not None and outcomes < _ENOUGH:
+        yield (
+            f"{rule.name} draws of {outcomes:,.0f} values alone, and the column is in a unique index",
+            "Widen its range, " + allow,
+        )

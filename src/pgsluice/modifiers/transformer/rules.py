@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -44,8 +45,8 @@ class DynamicParameter(_Rules):
 class ColumnRule(_Rules):
     """What happens to the values of one column."""
 
-    name: str = ""
-    """Name of the transformer; noop, or none, leaves values as they are."""
+    name: Annotated[str, BeforeValidator(lambda value: "null" if value is None else value)] = ""
+    """Name of the transformer; noop, or none, leaves values as they are. A bare null is that of this name."""
 
     parameters: dict[str, Any] = Field(default={}, repr=False)
     """What the transformer takes."""
@@ -61,7 +62,7 @@ class ColumnRule(_Rules):
     @model_validator(mode="after")
     def _make(self) -> ColumnRule:
         transform = make(self.name, self.parameters)
-        if unknown := sorted(set(self.dynamic_parameters) - transform.dynamic):
+        if unknown := sorted(set(self.dynamic_parameters) - transform.dynamic - transform.columns):
             raise ValueError(f"{self.name} takes no {unknown[0]} from another column")
         self._transform = transform
         return self
@@ -74,6 +75,12 @@ class ColumnRule(_Rules):
             name for name, field in fields.items() if not field.repr or "SecretStr" in str(field.annotation)
         }
         return {name: _HIDDEN if name in secret else value for name, value in parameters.items()}
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The columns that other columns' values are taken from, by parameter."""
+        given = {name: each.column for name, each in self.dynamic_parameters.items()}
+        return {name: name for name in sorted(self.transform.columns)} | given
 
     @property
     def transform(self) -> Transform:
@@ -112,6 +119,15 @@ class Transformations(_Rules):
     salt: SecretStr | None = None
     """The secret of deterministic transformers; without one, one is made and kept in state_dir."""
 
+    file: Path | None = None
+    """A file of rules, beside that of the configuration; keys that stand here go before those of it."""
+
+    infer_from_security_labels: bool = False
+    """Take rules from the security labels of the provider anon, where a column has no rule here."""
+
+    dump_inferred_rules: bool = False
+    """Write the rules that labels gave to inferred_rules.yaml in state_dir."""
+
     table_transformers: tuple[TableRules, ...] = ()
     """The rules, by table."""
 
@@ -119,6 +135,8 @@ class Transformations(_Rules):
     def _agree(self) -> Transformations:
         if self.on_error == "pass_through" and not self.allow_plain:
             raise ValueError("on_error pass_through lets plain values leave: it needs allow_plain: true")
+        if (plain := self._plain()) and not self.allow_plain:
+            raise ValueError(f"{plain} lets plain values leave: it needs allow_plain: true")
         names = [(rules.schema_, rules.table) for rules in self.table_transformers]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"{'.'.join(twice)} has rules twice")
@@ -129,6 +147,14 @@ class Transformations(_Rules):
                         f"{rules.schema_}.{rules.table} needs a validation_mode under table_level"
                     )
         return self
+
+    def _plain(self) -> str | None:
+        """A rule that leaves values as they are which it is given to change."""
+        for rules in self.table_transformers:
+            for name, rule in rules.column_transformers.items():
+                if rule.transform.lets_plain_out:
+                    return f"{rule.name} of {rules.schema_}.{rules.table}.{name}"
+        return None
 
     def __bool__(self) -> bool:
         return bool(self.table_transformers) or self.validation_mode == "strict"

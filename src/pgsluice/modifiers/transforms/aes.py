@@ -38,7 +38,7 @@ def _field() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
     return box, twice
 
 
-_BOX, _TWICE = _field()
+BOX, TWICE = _field()
 
 
 def expand_key(key: bytes) -> npt.NDArray[np.uint8]:
@@ -48,11 +48,11 @@ def expand_key(key: bytes) -> npt.NDArray[np.uint8]:
     for i in range(count, 4 * (count + 7)):
         word = list(words[-1])
         if i % count == 0:
-            word = [int(_BOX[byte]) for byte in (*word[1:], word[0])]
+            word = [int(BOX[byte]) for byte in (*word[1:], word[0])]
             word[0] ^= constant
-            constant = int(_TWICE[constant])
+            constant = int(TWICE[constant])
         elif count > 6 and i % count == 4:
-            word = [int(_BOX[byte]) for byte in word]
+            word = [int(BOX[byte]) for byte in word]
         words.append([one ^ other for one, other in zip(word, words[i - count], strict=True)])
     return np.array(words, np.uint8).reshape(-1)
 
@@ -80,7 +80,7 @@ def _encrypt_block(keys: Any, box: Any, twice: Any, block: Any) -> None:
             block[i] ^= keys[16 * number + i]
 
 
-_encrypt = compiled(_encrypt_block)
+encrypt_block = compiled(_encrypt_block)
 
 
 def _double_block(block: Any) -> None:
@@ -99,7 +99,7 @@ _double = compiled(_double_block)
 def _cmac_of(keys: Any, box: Any, twice: Any, text: Any, out: Any) -> None:
     """The CMAC of a text."""
     subkey = np.zeros(16, np.uint8)
-    _encrypt(keys, box, twice, subkey)
+    encrypt_block(keys, box, twice, subkey)
     _double(subkey)
     out[:] = 0
     size = len(text)
@@ -107,7 +107,7 @@ def _cmac_of(keys: Any, box: Any, twice: Any, text: Any, out: Any) -> None:
     for at in range(0, whole, 16):
         for i in range(16):
             out[i] ^= text[at + i]
-        _encrypt(keys, box, twice, out)
+        encrypt_block(keys, box, twice, out)
     rest = size - whole
     for i in range(rest):
         out[i] ^= text[whole + i]
@@ -116,7 +116,7 @@ def _cmac_of(keys: Any, box: Any, twice: Any, text: Any, out: Any) -> None:
         _double(subkey)
     for i in range(16):
         out[i] ^= subkey[i]
-    _encrypt(keys, box, twice, out)
+    encrypt_block(keys, box, twice, out)
 
 
 _cmac = compiled(_cmac_of)
@@ -148,7 +148,7 @@ def _siv_of(mac_keys: Any, keys: Any, box: Any, twice: Any, about: Any, text: An
     counter[12] &= 0x7F
     for at in range(0, size, 16):
         pad[:] = counter
-        _encrypt(keys, box, twice, pad)
+        encrypt_block(keys, box, twice, pad)
         for i in range(min(16, size - at)):
             out[16 + at + i] = text[at + i] ^ pad[i]
         for i in range(15, -1, -1):
@@ -182,7 +182,7 @@ def encrypt_siv(
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     out = np.empty(int(offsets[-1]), np.uint8)
     _siv_all(
-        expand_key(key[:half]), expand_key(key[half:]), _BOX, _TWICE, np.frombuffer(about, np.uint8), data,
+        expand_key(key[:half]), expand_key(key[half:]), BOX, TWICE, np.frombuffer(about, np.uint8), data,
         starts.astype(np.int64), ends.astype(np.int64), out,
     )  # fmt: skip
     return out, offsets

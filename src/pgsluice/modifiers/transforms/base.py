@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from pgsluice.modifiers.transforms.lookup import LookupChoice
     from pgsluice.schema.table import PgType
 
 Family = Literal[
     "text", "integer", "float", "numeric", "boolean", "date", "timestamp", "timestamptz", "uuid", "bytea",
-    "json", "hstore", "other",
+    "json", "hstore", "texts", "other",
 ]  # fmt: skip
-"""Types that one SQL serves."""
+"""Types that one SQL serves; texts are arrays of text."""
 
 _FAMILIES: Final[Mapping[str, Family]] = {
     "text": "text", "varchar": "text", "bpchar": "text", "citext": "text", "name": "text",
@@ -38,6 +39,12 @@ _LENGTH_HEADER: Final = 4  # bytes that a typmod of varchar has beyond the lengt
 Uniqueness = Literal["preserved", "likely", "lossy"]
 """Whether different values stay different: surely, most likely, or not."""
 
+Nulls = Literal["never", "failure", "result", "always"]
+"""
+What NULL in place of a value means: there is none; the value could not be changed; NULL is an answer where
+the column allows it, and elsewhere a failure; there is nothing else.
+"""
+
 Generator = Literal["random", "deterministic"]
 
 
@@ -45,7 +52,9 @@ def family(type_: PgType) -> Family:
     """The family of a column's type; a domain's is that of what it stands for."""
     while type_.base is not None:
         type_ = type_.base
-    return _FAMILIES.get(type_.name, "other") if type_.element is None else "other"
+    if type_.element is not None:
+        return "texts" if family(type_.element) == "text" else "other"
+    return _FAMILIES.get(type_.name, "other")
 
 
 def longest(type_: PgType) -> int | None:
@@ -64,6 +73,7 @@ class Cell:
     key: bytes  # the secret of deterministic draws
     parameters: Mapping[str, str]  # SQL of those that other columns give
     over_row: Callable[[str], str] = str  # SQL of an expression over the row's columns
+    lookup: Callable[[LookupChoice], tuple[str, ...]] = lambda _: ()  # what another table has
 
     def draw(self, generator: Generator = "deterministic", key: bytes | None = None) -> Draw:
         """Numbers by the value; or, with ``random``, by chance."""
@@ -81,7 +91,16 @@ class Transform(BaseModel):
     families: ClassVar[frozenset[Family] | None] = None  # types that it is for; None for all
     uniqueness: ClassVar[Uniqueness] = "lossy"
     dynamic: ClassVar[frozenset[str]] = frozenset()  # parameters that other columns may give
-    gives_null: ClassVar[bool] = False  # on purpose; else a NULL says that the value could not be changed
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns of the row whose texts it needs; dynamic parameters may give others in their place."""
+        return frozenset()
+
+    @property
+    def nulls(self) -> Nulls:
+        """What NULL in place of a value means."""
+        return "failure"
 
     @property
     def is_deterministic(self) -> bool:
@@ -92,6 +111,25 @@ class Transform(BaseModel):
     def mostly_keeps_values_apart(self) -> bool:
         """Whether different values stay different, at least most likely."""
         return self.uniqueness != "lossy"
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether a text that is too long for its column may lose its end."""
+        return self.uniqueness == "lossy"
+
+    @property
+    def lets_plain_out(self) -> bool:
+        """Whether it leaves values as they are that it is given to change."""
+        return False
+
+    @property
+    def lengths(self) -> tuple[int, int | None]:
+        """The least and the greatest number of characters of what it makes, as far as that is known."""
+        return 0, None
+
+    def outcomes(self, type_: PgType) -> float | None:
+        """Of how many values, all alike in chance, it draws for a column; None when it draws none."""
+        return None
 
     def problem(self, type_: PgType) -> str | None:
         """Why it can't serve a column of that type, although the family is right."""
@@ -119,3 +157,8 @@ class Generated(Transform):
 
     generator: Generator = "random"
     """random, or deterministic: the same value gives the same in its place, always and everywhere."""
+
+    @property
+    def nulls(self) -> Nulls:
+        """It always has something to give."""
+        return "never"

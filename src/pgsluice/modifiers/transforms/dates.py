@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,9 +11,22 @@ from pgsluice.modifiers.transforms.base import Cell, Family, Generated, Transfor
 from pgsluice.modifiers.transforms.sql import Draw, hmac_sha256
 from pgsluice.modifiers.transforms.times import as_text, time_of
 
+if TYPE_CHECKING:
+    from pgsluice.schema.table import PgType
+
 Part = Literal["nanosecond", "microsecond", "millisecond", "second", "minute", "hour", "day", "month", "year"]
 
 _MICROSECONDS_OF_A_DAY: Final = 86_400_000_000
+_DATE_LENGTH: Final = len("2024-01-31")
+_PARTS: Final = {  # in microseconds, the longest of each
+    "millisecond": 1000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": _MICROSECONDS_OF_A_DAY,
+    "month": 31 * _MICROSECONDS_OF_A_DAY,
+    "year": 366 * _MICROSECONDS_OF_A_DAY,
+}
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -34,6 +47,15 @@ class Date(Generated):
         if self.min_value > self.max_value:
             raise ValueError("min_value must not be after max_value")
         return self
+
+    @property
+    def lengths(self) -> tuple[int, int | None]:
+        """Year, month and day."""
+        return _DATE_LENGTH, _DATE_LENGTH
+
+    def outcomes(self, type_: PgType) -> float | None:
+        """The days of the range."""
+        return (self.max_value - self.min_value).days + 1
 
     def sql(self, cell: Cell) -> str:
         """A number of days after the earliest."""
@@ -68,6 +90,11 @@ class Timestamp(Generated):
         if _microseconds(self.min_timestamp) > _microseconds(self.max_timestamp):
             raise ValueError("min_timestamp must not be after max_timestamp")
         return self
+
+    def outcomes(self, type_: PgType) -> float | None:
+        """The moments of the range."""
+        whole = _microseconds(self.max_timestamp) - _microseconds(self.min_timestamp)
+        return whole // _PARTS.get(self.truncate_part or "", 1) + 1
 
     def sql(self, cell: Cell) -> str:
         """A number of microseconds after the earliest."""

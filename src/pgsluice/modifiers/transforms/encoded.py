@@ -103,3 +103,20 @@ def _hex_each(digits: Any, data: Any, offsets: Any, out: Any, ends: Any) -> None
 
 
 _hex_all = compiled(_hex_each)
+
+
+def characters(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint32], Offsets]:
+    """The characters of all texts, and where each text begins and the last one ends."""
+    data, offsets = parts(texts)
+    own = data[offsets[0] : offsets[-1]]
+    counted = np.concatenate([np.zeros(1, np.int64), np.cumsum((own & 0xC0) != 0x80)])
+    codes = np.frombuffer(own.tobytes().decode().encode("utf-32-le"), np.uint32)
+    return codes, counted[offsets - offsets[0]]
+
+
+def texts_of_characters(codes: npt.NDArray[np.uint32], starts: Offsets) -> pa.StringArray:
+    """Texts from their characters."""
+    sizes = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    data = codes.astype("<u4").tobytes().decode("utf-32-le").encode()
+    return texts_of(np.frombuffer(data, np.uint8), ends[starts])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from pgsluice.modifiers.transforms.base import Cell, Family, Transform, family
+from pgsluice.modifiers.transforms.base import Cell, Family, Nulls, Transform, family
 from pgsluice.modifiers.transforms.times import as_text
-
-if TYPE_CHECKING:
-    from pgsluice.schema.table import PgType
 
 
 class Sql(Transform):
@@ -31,21 +28,25 @@ class Sql(Transform):
             "json",
         }
     )
-    gives_null: ClassVar[bool] = True
-
     expression: str = Field(min_length=1)
     """Such as concat(left(name, 1), '.') or total * 2; columns by their names."""
 
-    def problem(self, type_: PgType) -> str | None:
-        """Whether it fits is seen when Spark analyses it."""
-        return None
+    @property
+    def nulls(self) -> Nulls:
+        """An answer as others."""
+        return "result"
+
+    @property
+    def may_be_cut(self) -> bool:
+        """What does not fit is not what was asked for."""
+        return False
 
     def sql(self, cell: Cell) -> str:
         """The result as PostgreSQL reads it for the column's type."""
         made = f"({cell.over_row(self.expression)})"
         match family(cell.type):
             case "boolean":
-                return f"cast(cast({made} as boolean) as string)"
+                return f"left(cast(cast({made} as boolean) as string), 1)"
             case "integer":
                 return f"cast(cast({made} as bigint) as string)"
             case "bytea":

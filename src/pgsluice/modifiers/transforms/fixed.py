@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from pgsluice.modifiers.transforms.base import Cell, Transform, Uniqueness
+from pgsluice.modifiers.transforms.base import Cell, Nulls, Transform, Uniqueness
+from pgsluice.modifiers.transforms.readable import canonical
 from pgsluice.modifiers.transforms.sql import quoted
+from pgsluice.schema.type_names import display_name
+
+if TYPE_CHECKING:
+    from pgsluice.schema.table import PgType
 
 
 class Noop(Transform):
     """The value as it is: says, under strict validation, that a column needs nothing."""
 
     uniqueness: ClassVar[Uniqueness] = "preserved"
+
+    @property
+    def nulls(self) -> Nulls:
+        """None of its own."""
+        return "never"
 
     def sql(self, cell: Cell) -> str:
         """The value."""
@@ -21,7 +31,10 @@ class Noop(Transform):
 class Null(Transform):
     """NULL in place of every value."""
 
-    gives_null: ClassVar[bool] = True
+    @property
+    def nulls(self) -> Nulls:
+        """Nothing else."""
+        return "always"
 
     def sql(self, cell: Cell) -> str:
         """Nothing."""
@@ -34,6 +47,28 @@ class LiteralString(Transform):
     literal: str
     """The text, as PostgreSQL reads it for the column's type."""
 
+    @property
+    def nulls(self) -> Nulls:
+        """It always has something to give."""
+        return "never"
+
+    @property
+    def may_be_cut(self) -> bool:
+        """A literal that does not fit is a mistake."""
+        return False
+
+    @property
+    def lengths(self) -> tuple[int, int | None]:
+        """Its own."""
+        return len(self.literal), len(self.literal)
+
+    def problem(self, type_: PgType) -> str | None:
+        """The column's type must be able to read it."""
+        if canonical(self.literal, type_) is None:
+            return f"the literal is no {display_name(type_)}, as PostgreSQL writes it"
+        return None
+
     def sql(self, cell: Cell) -> str:
-        """The text."""
-        return quoted(self.literal)
+        """The text, as PostgreSQL would write it."""
+        written = canonical(self.literal, cell.type)
+        return quoted(self.literal if written is None else written)

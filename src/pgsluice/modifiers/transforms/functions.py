@@ -42,6 +42,11 @@ class Python(ArrowTransform):
         """By the word of who wrote it."""
         return self.unique
 
+    @property
+    def may_be_cut(self) -> bool:
+        """What does not fit is not what was asked for."""
+        return False
+
     def problem(self, type_: PgType) -> str | None:
         """Whether it is there."""
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from pgsluice.modifiers.transforms.base import Cell, Family, Transform, Uniqueness, family, longest
+from pgsluice.modifiers.transforms.base import Cell, Family, Nulls, Transform, Uniqueness, family
 from pgsluice.modifiers.transforms.sql import hmac_sha256
 from pgsluice.modifiers.transforms.times import as_text, time_of
 
@@ -31,12 +31,15 @@ class Hash(Transform):
         """By all that is known of SHA-256, 32 digits do."""
         return self.length >= _DIGITS // 2
 
-    def problem(self, type_: PgType) -> str | None:
-        """A column that is too short would cut digits off."""
-        most = longest(type_)
-        return (
-            f"{self.length} digits have no room in {most} characters" if most and most < self.length else None
-        )
+    @property
+    def nulls(self) -> Nulls:
+        """Every value has a digest."""
+        return "never"
+
+    @property
+    def lengths(self) -> tuple[int, int | None]:
+        """Digits."""
+        return self.length, self.length
 
     def sql(self, cell: Cell) -> str:
         """Digits; for bytea as its bytes."""

@@ -6,7 +6,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import field_validator, model_validator
 
-from pgsluice.modifiers.transforms.base import Cell, Family, Transform
+from pgsluice.modifiers.transforms.base import Cell, Family, Nulls, Transform
 
 Kind = Literal[
     "custom", "password", "name", "address", "email", "mobile", "tel", "id", "credit_card", "url", "default"
@@ -17,6 +17,8 @@ _ADDRESS_SHOWN: Final = 6
 # Inside of words; the second letter of words of two, and words of one letter.
 _IN_NAMES: Final = r"(?<=[^ ])[^ ](?=[^ ]+)|(?<=(?<![^ ])[^ ])[^ ](?![^ ])|(?<![^ ])[^ ](?![^ ])"
 _CUSTOM: Final = ("mask_begin", "mask_end", "unmask_begin", "unmask_end")
+_START: Final = (None, "0", "0%")
+_END: Final = (None, "100%")
 
 
 class Masking(Transform):
@@ -55,7 +57,18 @@ class Masking(Transform):
             raise ValueError(f"{sorted(given)[0]} is for type custom")
         if self.type == "custom" and (not given or len({name.startswith("un") for name in given}) > 1):
             raise ValueError("custom needs mask_begin and mask_end, or unmask_begin and unmask_end")
+        if self._shows_part and self.unmask_begin in _START and self.unmask_end in _END:
+            raise ValueError("unmask_begin and unmask_end show all of the text; noop is the name for that")
         return self
+
+    @property
+    def _shows_part(self) -> bool:
+        return self.unmask_begin is not None or self.unmask_end is not None
+
+    @property
+    def nulls(self) -> Nulls:
+        """Stars can stand for anything."""
+        return "never"
 
     def sql(self, cell: Cell) -> str:
         """Characters and stars."""
@@ -80,7 +93,7 @@ class Masking(Transform):
                 return _between(value, "6", f"length({value}) - 4")
             case "url":
                 return f"regexp_replace({value}, '(?<=://)[^@/]+(?=@)', '*')"
-            case "custom" if self.unmask_begin is not None or self.unmask_end is not None:
+            case "custom" if self._shows_part:
                 begin, end = self._ends(value, self.unmask_begin, self.unmask_end)
                 return _between(value, begin, end, reverse=True)
             case "custom":
@@ -110,4 +123,5 @@ def _between(value: str, begin: str, end: str, *, reverse: bool = False) -> str:
     hidden = (0, 2) if reverse else (1,)
     shown = [f"repeat('*', length({part}))" if i in hidden else part for i, part in enumerate(parts)]
     whole = f"repeat('*', length({value}))"
-    return f"if({end} > {begin}, concat({', '.join(shown)}), {whole})"
+    hides = f"{last} - {first} < length({value})" if reverse else f"{last} > {first}"
+    return f"if({end} > {begin} and {hides}, concat({', '.join(shown)}), {whole})"

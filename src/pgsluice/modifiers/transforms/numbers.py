@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 
 from pgsluice.modifiers.transforms.base import INTEGERS, Cell, Family, Generated, Uniqueness
+from pgsluice.schema.type_names import NumericSize, base_type, display_name, numeric_size
 
 if TYPE_CHECKING:
     from pgsluice.schema.table import PgType
 
 _LARGEST: Final = {2: 2**15 - 1, 4: 2**31 - 1}
 _FLOAT: Final = 3.4e38
+_UUID_LENGTH: Final = 36
 
 
 class Boolean(Generated):
@@ -66,6 +68,11 @@ class Integer(Generated):
             return f"{type_.name} does not hold all numbers from {lowest} to {highest}"
         return None
 
+    def outcomes(self, type_: PgType) -> float | None:
+        """The numbers of the range."""
+        lowest, highest = self.ends
+        return highest - lowest + 1
+
     def sql(self, cell: Cell) -> str:
         """One of the range."""
         return f"cast({cell.draw(self.generator).between(*self.ends)} as string)"
@@ -99,6 +106,10 @@ class UnixTimestamp(Generated):
             else f"{type_.name} does not hold {self.max_value}"
         )
 
+    def outcomes(self, type_: PgType) -> float | None:
+        """The seconds of the range."""
+        return self.max_value - self.min_value + 1
+
     def sql(self, cell: Cell) -> str:
         """One of the range."""
         return f"cast({cell.draw(self.generator).between(self.min_value, self.max_value)} as string)"
@@ -125,11 +136,36 @@ class Float(Generated):
             raise ValueError("min_value must not be above max_value")
         return self
 
+    def _digits(self, type_: PgType) -> int:
+        """Digits after the point, of which a numeric column may hold fewer."""
+        size = _size(type_)
+        return self.precision if size is None else min(self.precision, size.scale)
+
+    def problem(self, type_: PgType) -> str | None:
+        """The column must hold every number of the range."""
+        size = _size(type_)
+        if size is None:
+            return None
+        limit = 10.0 ** (size.precision - size.scale)
+        ends = (round(end, self._digits(type_)) for end in (self.min_value, self.max_value))
+        if any(abs(end) >= limit for end in ends):
+            return f"the range goes beyond {display_name(type_)}"
+        return None
+
+    def outcomes(self, type_: PgType) -> float | None:
+        """The numbers of the range, as far as a draw can tell them apart."""
+        return min((self.max_value - self.min_value) * 10.0 ** self._digits(type_) + 1, 2.0**53)
+
     def sql(self, cell: Cell) -> str:
         """One of the range."""
         fraction = cell.draw(self.generator).fraction()
         number = f"({self.min_value!r}D + {self.max_value - self.min_value!r}D * {fraction})"
-        return f"cast(round({number}, {self.precision}) as string)"
+        return f"cast(round({number}, {self._digits(cell.type)}) as string)"
+
+
+def _size(type_: PgType) -> NumericSize | None:
+    bare = base_type(type_)
+    return numeric_size(bare) if bare.name == "numeric" else None
 
 
 class Uuid(Generated):
@@ -137,6 +173,11 @@ class Uuid(Generated):
 
     families: ClassVar[frozenset[Family] | None] = frozenset({"uuid", "text"})
     uniqueness: ClassVar[Uniqueness] = "preserved"
+
+    @property
+    def lengths(self) -> tuple[int, int | None]:
+        """Digits and hyphens."""
+        return _UUID_LENGTH, _UUID_LENGTH
 
     def sql(self, cell: Cell) -> str:
         """122 bits of a digest."""

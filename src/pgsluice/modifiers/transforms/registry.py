@@ -17,15 +17,19 @@ from pydantic import ValidationError
 
 from pgsluice.modifiers.transforms.contacts import Email, PhoneNumber, SeededEmail
 from pgsluice.modifiers.transforms.dates import Date, Shift, Timestamp
+from pgsluice.modifiers.transforms.documents import Hstore, Json
 from pgsluice.modifiers.transforms.encrypted import EncryptedAesSiv
 from pgsluice.modifiers.transforms.expression import Sql
 from pgsluice.modifiers.transforms.fixed import LiteralString, Noop, Null
 from pgsluice.modifiers.transforms.functions import Python
 from pgsluice.modifiers.transforms.hashing import Bucket, Hash, Truncate
+from pgsluice.modifiers.transforms.lookup import LookupChoice
 from pgsluice.modifiers.transforms.masking import Masking
 from pgsluice.modifiers.transforms.numbers import Boolean, Float, Integer, UnixTimestamp, Uuid
 from pgsluice.modifiers.transforms.people import FirstName, SeededFirstName, SeededFullName, SeededLastName
+from pgsluice.modifiers.transforms.preserving import FpeFf1
 from pgsluice.modifiers.transforms.strings import Choice, Letters, SeededSymbols, Symbols
+from pgsluice.modifiers.transforms.template import Template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +43,7 @@ BUILT_IN: Final[Mapping[str, type[Transform]]] = {
     "bucket": Bucket,
     "email": Email,
     "encrypted_aes_siv": EncryptedAesSiv,
+    "fpe_ff1": FpeFf1,
     "greenmask_boolean": Boolean,
     "greenmask_choice": Choice,
     "greenmask_date": Date,
@@ -50,7 +55,10 @@ BUILT_IN: Final[Mapping[str, type[Transform]]] = {
     "greenmask_utc_timestamp": Timestamp,
     "greenmask_uuid": Uuid,
     "hash": Hash,
+    "hstore": Hstore,
+    "json": Json,
     "literal_string": LiteralString,
+    "lookup_choice": LookupChoice,
     "masking": Masking,
     "neosync_email": SeededEmail,
     "neosync_firstname": SeededFirstName,
@@ -64,6 +72,7 @@ BUILT_IN: Final[Mapping[str, type[Transform]]] = {
     "shift": Shift,
     "sql": Sql,
     "string": Letters,
+    "template": Template,
     "truncate": Truncate,
 }
 

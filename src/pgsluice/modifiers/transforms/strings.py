@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import Field, SecretStr, model_validator
 
-from pgsluice.modifiers.transforms.base import Cell, Family, Generated, Generator, Transform, Uniqueness
+from pgsluice.modifiers.transforms.base import (
+    Cell,
+    Family,
+    Generated,
+    Generator,
+    Nulls,
+    Transform,
+    Uniqueness,
+)
+from pgsluice.modifiers.transforms.readable import canonical
+from pgsluice.schema.type_names import display_name
+
+if TYPE_CHECKING:
+    from pgsluice.schema.table import PgType
 
 _TEXT: Final[frozenset[Family]] = frozenset({"text"})
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SYMBOLS: Final = _LETTERS + "0123456789"
 _MOST: Final = 4096  # characters of a made-up text
+
+
+def texts_of_range(symbols: int, shortest: int, longest: int) -> float:
+    """As many as would be drawn with the same chance of a pair, when each length is as likely as another."""
+    lengths = range(shortest, longest + 1)
+    return len(lengths) ** 2 / sum(float(symbols) ** -length for length in lengths)
 
 
 class Letters(Transform):
@@ -24,6 +43,11 @@ class Letters(Transform):
     def is_deterministic(self) -> bool:
         """By chance."""
         return False
+
+    @property
+    def nulls(self) -> Nulls:
+        """Letters can stand for anything."""
+        return "never"
 
     def sql(self, cell: Cell) -> str:
         """As many letters."""
@@ -51,6 +75,15 @@ class Symbols(Generated):
             raise ValueError("min_length must not be above max_length")
         return self
 
+    @property
+    def lengths(self) -> tuple[int, int | None]:
+        """Those of the range."""
+        return self.min_length, self.max_length
+
+    def outcomes(self, type_: PgType) -> float | None:
+        """Of the shortest there are the fewest."""
+        return texts_of_range(len(set(self.symbols)), self.min_length, self.max_length)
+
     def sql(self, cell: Cell) -> str:
         """A length, then symbols."""
         draw = cell.draw(self.generator)
@@ -65,9 +98,29 @@ class Choice(Generated):
     choices: tuple[str, ...] = Field(min_length=1)
     """The texts."""
 
+    @property
+    def may_be_cut(self) -> bool:
+        """A choice that does not fit is a mistake."""
+        return False
+
+    @property
+    def lengths(self) -> tuple[int, int | None]:
+        """Those of the choices."""
+        return min(map(len, self.choices)), max(map(len, self.choices))
+
+    def problem(self, type_: PgType) -> str | None:
+        """The column's type must be able to read each."""
+        wrong = [
+            number for number, text in enumerate(self.choices, start=1) if canonical(text, type_) is None
+        ]
+        if wrong:
+            return f"choice {wrong[0]} is no {display_name(type_)}, as PostgreSQL writes it"
+        return None
+
     def sql(self, cell: Cell) -> str:
-        """One of them."""
-        return cell.draw(self.generator).one_of(self.choices)
+        """One of them, as PostgreSQL would write it."""
+        written = tuple(canonical(text, cell.type) or text for text in self.choices)
+        return cell.draw(self.generator).one_of(written)
 
 
 class Seeded(Transform):
@@ -85,6 +138,11 @@ class Seeded(Transform):
     def generator(self) -> Generator:
         """The word for it."""
         return "deterministic" if self.is_deterministic else "random"
+
+    @property
+    def nulls(self) -> Nulls:
+        """It always has something to give."""
+        return "never"
 
     @model_validator(mode="before")
     @classmethod
@@ -118,6 +176,16 @@ class SeededSymbols(Seeded):
         if self.min_length > self.max_length:
             raise ValueError("min_length must not be above max_length")
         return self
+
+    @property
+    def lengths(self) -> tuple[int, int | None]:
+        """Those of the range; those of values always fit."""
+        return (0, None) if self.preserve_length else (self.min_length, self.max_length)
+
+    def outcomes(self, type_: PgType) -> float | None:
+        """Of the shortest there are the fewest: with the value's own length, values of one character."""
+        shortest, longest = (1, 1) if self.preserve_length else (self.min_length, self.max_length)
+        return texts_of_range(len(_SYMBOLS), shortest, longest)
 
     def sql(self, cell: Cell) -> str:
         """A length, then characters."""

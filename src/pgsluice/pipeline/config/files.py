@@ -76,6 +76,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return tree
 
 
+def rules_section(tree: Any) -> Any:
+    """The rules of a file that has them alone, or in the section of a configuration."""
+    for section in ("modifiers", "transformations"):
+        tree = tree.get(section, tree) if isinstance(tree, dict) else tree
+    return tree
+
+
 def read_env(path: Path) -> dict[str, str]:
     """The variables of a ``.env`` file, as they stand."""
     variables = {}

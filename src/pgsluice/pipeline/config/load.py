@@ -11,23 +11,31 @@ from __future__ import annotations
 import difflib
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
 from pgsluice.pipeline.config.describe import Key, is_container, item_section_of, section_of
-from pgsluice.pipeline.config.files import expand, is_env_file, map_strings, read_env, read_yaml
+from pgsluice.pipeline.config.files import (
+    expand,
+    is_env_file,
+    map_strings,
+    read_env,
+    read_yaml,
+    rules_section,
+)
 from pgsluice.pipeline.config.model import Config, config_model
 from pgsluice.pipeline.config.problems import Problem, as_error, from_validation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
 PREFIX: Final = "PGSLUICE_"
+RULES: Final = ("modifiers", "transformations")
 # Any of these says enough for libpq to find a server without a URL.
 LIBPQ_VARIABLES: Final = ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE")
 
@@ -40,6 +48,7 @@ class Loaded:
 
     config: Config
     origins: Mapping[Key, str]
+    left_out: Any = None  # of the tree, by :func:`load`
 
     def origin(self, key: Key) -> str:
         """Where the value of a key came from: a file, a variable, a flag, or the default."""
@@ -51,8 +60,10 @@ def load_config(path: Path | None, environment: Mapping[str, str], flags: Mappin
     return load(path, environment, flags).config
 
 
-def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
-    """Like :func:`load_config`, and keeps where each value came from."""
+def load(
+    path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any], *, without: Key = ()
+) -> Loaded:
+    """Like :func:`load_config`, and keeps where values came from; a section may be left out, unchecked."""
     layers = _Layers(config_model())
     if path is not None and is_env_file(path):
         layers.add_env_file(path, environment)
@@ -60,7 +71,7 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
         layers.add_yaml(path, environment)
     layers.add_environment(environment)
     layers.add_flags(flags)
-    return layers.resolve(environment)
+    return layers.resolve(environment, without)
 
 
 def origin_of(key: Key, origins: Mapping[Key, str]) -> str:
@@ -76,8 +87,15 @@ class _Layers:
     tree: Tree = field(default_factory=dict)
     origins: dict[Key, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    place: Path = Path()  # of the file, from where other files are named
 
     def add_yaml(self, path: Path, environment: Mapping[str, str]) -> None:
+        self.place = path.parent
+        read = map_strings(read_yaml(path), self._expanding(path, environment))
+        tree = _without_empty_sections(read, self.model)
+        self._add(tree, dict.fromkeys(_leaves(tree), f"file {path}"))
+
+    def _expanding(self, path: Path, environment: Mapping[str, str]) -> Callable[[Key, str], str | None]:
         def expanded(key: Key, text: str) -> str | None:
             try:
                 return expand(text, environment)
@@ -85,8 +103,7 @@ class _Layers:
                 self.problems.append(Problem(key, str(error), f"file {path}"))
                 return None
 
-        tree = _without_empty_sections(map_strings(read_yaml(path), expanded), self.model)
-        self._add(tree, dict.fromkeys(_leaves(tree), f"file {path}"))
+        return expanded
 
     def add_env_file(self, path: Path, environment: Mapping[str, str]) -> None:
         variables: dict[str, str] = {}
@@ -106,9 +123,11 @@ class _Layers:
                 key = tuple(name.split("."))
                 self._add(_nested(key, value), {key: "command line"})
 
-    def resolve(self, environment: Mapping[str, str]) -> Loaded:
+    def resolve(self, environment: Mapping[str, str], without: Key) -> Loaded:
         config: Config | None = None
         self._take_libpq(environment)
+        self._take_rules(environment)
+        left_out = self._leave_out(without)
         try:
             config = self.model.model_validate(self.tree)
         except ValidationError as error:
@@ -117,7 +136,24 @@ class _Layers:
             self._check_libpq(environment)
         if config is None or self.problems:
             raise as_error(self.problems)
-        return Loaded(config, self.origins)
+        return Loaded(config, self.origins, left_out)
+
+    def _leave_out(self, key: Key) -> Any:
+        below: Any = self.tree
+        for part in key[:-1]:
+            below = below.get(part) if isinstance(below, dict) else None
+        return below.pop(key[-1], None) if key and isinstance(below, dict) else None
+
+    def _take_rules(self, environment: Mapping[str, str]) -> None:
+        """The rules of the file that modifiers.transformations names, below what else stands there."""
+        section: Any = self.tree
+        for part in RULES:
+            section = section.get(part) if isinstance(section, dict) else None
+        if isinstance(section, dict) and isinstance(section.get("file"), str):
+            path = Path(self.place, Path(section["file"]).expanduser())
+            read = rules_section(map_strings(read_yaml(path), self._expanding(path, environment)))
+            own: dict[Key, str] = {RULES: origin_of((*RULES, "file"), self.origins)}
+            self._add({RULES[0]: {RULES[1]: {**read, **section}}}, own)
 
     def _take_libpq(self, environment: Mapping[str, str]) -> None:
         """libpq's own variables are a source where nothing else names one."""

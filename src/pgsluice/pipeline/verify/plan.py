@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pgsluice.modifiers.chain import Chain
-    from pgsluice.modifiers.transformer.rules import ColumnRule
     from pgsluice.postgres.session import Connection
     from pgsluice.schema.renames import Renames
     from pgsluice.schema.table import TableVersion
@@ -61,7 +60,7 @@ def plan_table(
 ) -> Planned:
     """Decide; ``existing`` has the columns of the target's table with their types."""
     rules = _rules(chain, version)
-    random = [place for place, rule in rules.items() if not rule.transform.is_deterministic]
+    random = [place for place, is_random in rules.items() if is_random]
     missing = [column.name for column in version.columns if column.name not in existing]
     columns = tuple(
         place
@@ -96,9 +95,10 @@ def plan_table(
     )
 
 
-def _rules(chain: Chain, version: TableVersion) -> dict[int, ColumnRule]:
+def _rules(chain: Chain, version: TableVersion) -> dict[int, bool]:
+    """The columns that have rules, and whether these go by chance."""
     return {
-        place: rule
+        place: not transformer.reach.is_deterministic(version, place, rule)
         for transformer in chain.of_kind(ArrowTransformer)
         for place, rule in transformer.reach.of_columns(version).items()
     }

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from pgsluice.changelog.position import Progress
 from pgsluice.errors import ConfigError
-from pgsluice.pipeline.build import build_source
+from pgsluice.pipeline.build_source import build_source
+from pgsluice.pipeline.labels import with_labels
 from pgsluice.pipeline.modify import chain_of_others, require_sound
 from pgsluice.pipeline.session import LazySpark, SparkOptions
 from pgsluice.pipeline.verify.plan import passes_over_operations, plan_table, version_of_table
@@ -66,6 +67,7 @@ def verify(
 ) -> list[TargetReport]:
     """Compare the source with its targets, while both may change."""
     targets = _targets(config, options.target)
+    config = with_labels(config)
     spark = LazySpark(
         SparkOptions(config.spark.master, config.spark.conf, config.spark.jars, config.spark.packages)
     )
