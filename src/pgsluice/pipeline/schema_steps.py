@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pgsluice.errors import ChangeRefusedError
     from pgsluice.pipeline.batch import LogStep
     from pgsluice.schema.entry import Definition, ObjectChange, SchemaEntry
+    from pgsluice.schema.history import SchemaHistory
     from pgsluice.schema.renames import Renames, TableName
     from pgsluice.schema.table import PgType, TableVersion
     from pgsluice.source.relations import Catalog
@@ -35,6 +36,7 @@ def read_entries(
     ranges: Sequence[LogRange],
     takes: Callable[[Definition], bool],
     copies: Copies | None,
+    history: SchemaHistory,
     *,
     schema_copied: bool,
 ) -> dict[LogRange, SchemaEntry]:
@@ -47,7 +49,7 @@ def read_entries(
     for range_ in ranges:
         if range_.schema:
             assert range_.opened is not None
-            entry = read_entry(range_)
+            entry = history.as_called_then(Lsn(range_.opened.commit_lsn), read_entry(range_))
             _require_read(entry)
             is_copied = (copies or Copies()).last_point > range_.opened.commit_lsn
             if is_copied and schema_copied:
@@ -118,7 +120,7 @@ def for_target(entry: SchemaEntry, renames: Renames, catalog: Catalog | None) ->
             change,
             before=names.renamed(change.before) if change.before else None,
             after=names.renamed(change.after) if change.after else None,
-            identity=renames.sql(change.identity) if change.identity else None,
+            identity=names.identity(str(change.dropped), change.identity) if change.identity else None,
             part_of=renames.sql(change.part_of) if change.part_of else None,
             old=old,
             new=new,

@@ -107,6 +107,8 @@ class SchemaEntry:
     search_path: str
     changes: tuple[ObjectChange, ...]
     problem: str | None = None  # why the source could not say what was changed
+    xid: int | None = None  # the transaction; unknown of entries that older triggers wrote
+    seen: str = ""  # the snapshot that the names in it are by
     may_be_there: bool = False  # whether a target may have it already, from a copy at a later point
 
     @property
@@ -133,6 +135,8 @@ class SchemaEntry:
             row["search_path"] or "",
             _changes(json.loads(row["changes"] or "[]")),
             row["problem"],
+            int(xid) if (xid := row.get("xid")) else None,
+            row.get("seen") or "",
         )
 
     def as_row(self) -> dict[str, str | None]:

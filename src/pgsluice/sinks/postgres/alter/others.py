@@ -204,21 +204,25 @@ def _kept_columns(before: Definition | None, after: Definition) -> Iterator[str]
 def _index(before: Definition | None, after: Definition) -> Iterator[str]:
     if before is not None:
         yield from moved(before, after)
+        if _is_made(before, after):
+            yield f"DROP INDEX IF EXISTS {address(after)}"
+            before = None
     if before is None:
         yield _whole_index(after)
-    elif _essence(before) != _essence(after):
-        yield f"DROP INDEX IF EXISTS {address(after)}"
-        yield _whole_index(after)
-    if (before or {}).get("clustered") and not after.get("clustered"):
+    elif before.get("clustered") and not after.get("clustered"):
         yield f"ALTER TABLE {after['table']} SET WITHOUT CLUSTER"
     yield from _looked_at(before, after)
     yield from commented(before, after)
 
 
+def _is_made(before: Definition | None, after: Definition) -> bool:
+    """Whether the target's index is a new one."""
+    return before is None or _essence(before) != _essence(after)
+
+
 def _looked_at(before: Definition | None, after: Definition) -> Iterator[str]:
     """For statistics of an index's expressions."""
-    is_new = before is None or _essence(before) != _essence(after)
-    old, new = ({} if is_new else (before or {}).get("statistics", {})), after.get("statistics", {})
+    old, new = (before or {}).get("statistics", {}), after.get("statistics", {})
     for number in {**old, **new}:
         if old.get(number) != new.get(number):
             yield f"ALTER INDEX {address(after)} ALTER COLUMN {number} SET STATISTICS {new.get(number, -1)}"
@@ -226,7 +230,7 @@ def _looked_at(before: Definition | None, after: Definition) -> Iterator[str]:
 
 def _clustered(before: Definition | None, after: Definition) -> Iterator[str]:
     """When no other index of the table is it any more."""
-    if after.get("clustered") and not (before or {}).get("clustered"):
+    if after.get("clustered") and (_is_made(before, after) or not (before or {}).get("clustered")):
         yield f"ALTER TABLE {after['table']} CLUSTER ON {quoted(after['name'])}"
 
 
