@@ -50,7 +50,7 @@ def read_entries(
         if range_.schema:
             assert range_.opened is not None
             entry = history.as_called_then(Lsn(range_.opened.commit_lsn), read_entry(range_))
-            _require_read(entry)
+            _require_read(entry, Lsn(range_.opened.commit_lsn))
             is_copied = (copies or Copies()).last_point > range_.opened.commit_lsn
             if is_copied and schema_copied:
                 found[range_] = replace(entry, changes=())
@@ -228,10 +228,12 @@ def steps_of(
     return steps
 
 
-def _require_read(entry: SchemaEntry) -> None:
+def _require_read(entry: SchemaEntry, position: Lsn) -> None:
     if entry.problem is not None:
         raise SchemaNotReadError(
-            f"the source could not say what {entry.tag} changed: {entry.problem}",
-            remedy="Set schema_changes: ignore for one start, and make the same change in the target by hand",
+            f"the source could not say what {entry.tag} changed, at {position}: {entry.problem}",
+            remedy="Make the same change in the target by hand (pgsluice schema log --json has its statement, "
+            f"entry {entry.id}), and set schema_changes: ignore for one start",
             entry=entry.id,
+            position=str(position),
         )

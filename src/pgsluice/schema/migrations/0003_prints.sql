@@ -489,6 +489,9 @@ BEGIN
         END IF;
         EXIT WHEN pgsluice.known(of_class, of_object) IS NOT DISTINCT FROM was;
     END LOOP;
+    IF was ? 'lost' THEN
+        RAISE 'what it was before is not known: an earlier change of it could not be read';
+    END IF;
     PERFORM pgsluice.keep(of_class, of_object, was, now_is);
     before := pgsluice.as_called_now(pgsluice.with_places_of_now(was), now_is) - 'prints';
     now_is := now_is - 'prints';
@@ -727,6 +730,42 @@ BEGIN
 END
 $$;
 
+-- What a command was about, whose changes could not be read, is known as it is now: the next change of it is one from
+-- there. What can't be described at all is marked, and the next change of it can't be read either.
+CREATE OR REPLACE FUNCTION pgsluice.learn_unread(of_event text, of_tag text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    each record;
+BEGIN
+    IF of_event = 'sql_drop' THEN
+        DELETE FROM pgsluice.known_object k USING pg_event_trigger_dropped_objects() d
+         WHERE k.class = d.classid AND k.object = d.objid AND d.objsubid = 0;
+        RETURN;
+    END IF;
+    FOR each IN SELECT class, object FROM pgsluice.touched_objects(of_tag) LOOP
+        BEGIN
+            PERFORM pgsluice.keep(each.class, each.object, k, pgsluice.look_at(each.class, each.object, k, false))
+               FROM pgsluice.known(each.class, each.object) k;
+        EXCEPTION WHEN OTHERS THEN
+            INSERT INTO pgsluice.known_object (class, object, definition) VALUES (each.class, each.object, '{"lost": true}');
+        END;
+    END LOOP;
+END
+$$;
+
+-- What a command was about, for people.
+CREATE OR REPLACE FUNCTION pgsluice.words_for_touched(of_event text) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+BEGIN
+    RETURN CASE of_event
+        WHEN 'table_rewrite' THEN 'table ' || pg_event_trigger_table_rewrite_oid()::regclass
+        WHEN 'sql_drop' THEN (SELECT string_agg(d.object_type || ' ' || d.object_identity, ', ')
+            FROM pg_event_trigger_dropped_objects() d WHERE d.original)
+        ELSE (SELECT string_agg(DISTINCT c.object_type || ' ' || c.object_identity, ', ')
+            FROM pg_event_trigger_ddl_commands() c) END;
+END
+$$;
+
 CREATE OR REPLACE FUNCTION pgsluice.write_entry(of_event text, of_tag text, of_path text) RETURNS void
 -- Every name in quotes, so that a target with other names finds them.
 -- Values are written in one way, whatever the session has set.
@@ -753,7 +792,11 @@ BEGIN
         END IF;
     EXCEPTION WHEN OTHERS THEN
         INSERT INTO pgsluice.schema_log (tag, statement, search_path, changes, problem)
-        VALUES (of_tag, said, of_path, '[]', format('%s (SQLSTATE %s)', SQLERRM, SQLSTATE));
+        VALUES (of_tag, said, of_path, '[]',
+            concat_ws(': ', pgsluice.words_for_touched(of_event), format('%s (SQLSTATE %s)', SQLERRM, SQLSTATE)));
+        IF of_event <> 'table_rewrite' THEN
+            PERFORM pgsluice.learn_unread(of_event, of_tag);
+        END IF;
     END;
 EXCEPTION WHEN OTHERS THEN
     RAISE WARNING 'pgsluice could not note a schema change: %', SQLERRM;
@@ -766,7 +809,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifi
 SELECT o.class, o.object, pgsluice.as_called_now(k, pgsluice.look_at(o.class, o.object, k, false)) - 'prints'
   FROM (SELECT DISTINCT class, object FROM pgsluice.known_object) o
  CROSS JOIN LATERAL pgsluice.known(o.class, o.object) k
- WHERE k IS NOT NULL
+ WHERE k IS NOT NULL AND NOT k ? 'lost'
 $$;
 
 -- Learn all objects anew, as they are.

@@ -8,6 +8,8 @@ DROP FUNCTION IF EXISTS pgsluice.note_ddl();
 DROP FUNCTION IF EXISTS pgsluice.know_all();
 DROP FUNCTION IF EXISTS pgsluice.known_now();
 DROP FUNCTION IF EXISTS pgsluice.write_entry(text, text, text);
+DROP FUNCTION IF EXISTS pgsluice.words_for_touched(text);
+DROP FUNCTION IF EXISTS pgsluice.learn_unread(text, text);
 DROP FUNCTION IF EXISTS pgsluice.take_changes(text);
 DROP FUNCTION IF EXISTS pgsluice.whole_index(oid);
 DROP FUNCTION IF EXISTS pgsluice.merged_constraints(jsonb, jsonb);
