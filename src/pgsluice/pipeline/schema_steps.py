@@ -232,8 +232,8 @@ def _require_read(entry: SchemaEntry, position: Lsn) -> None:
     if entry.problem is not None:
         raise SchemaNotReadError(
             f"the source could not say what {entry.tag} changed, at {position}: {entry.problem}",
-            remedy="Make the same change in the target by hand (pgsluice schema log --json has its statement, "
-            f"entry {entry.id}), and set schema_changes: ignore for one start",
+            remedy="Make the same change in the target by hand, and set schema_changes: ignore for one "
+            f"start; pgsluice schema log --json has the statement, as entry {entry.id}",
             entry=entry.id,
             position=str(position),
         )

@@ -92,7 +92,7 @@ class ObjectChange:
     @property
     def schemas(self) -> set[str]:
         """Where it is and was."""
-        return {each["schema"] for each in (self.before, self.after) if each}
+        return {each["schema"] for each in (self.before, self.after) if each and each["schema"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class SchemaEntry:
     def objects(self) -> str:
         """What it is about, for people."""
         named = [change.definition for change in self.changes if change.definition]
-        names = [f"{of['kind']} {of['schema']}.{of['name']}" for of in named]
+        names = [f"{of['kind']} {'.'.join(filter(None, (of['schema'], of['name'])))}" for of in named]
         return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
     @classmethod

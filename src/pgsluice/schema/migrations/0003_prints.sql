@@ -95,15 +95,42 @@ SELECT CASE
  WHERE c.oid = relation
 $$;
 
+-- A plain aggregate; NULL for those over ordered sets, which have a syntax of their own.
+CREATE OR REPLACE FUNCTION pgsluice.describe_aggregate(wanted oid) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+SELECT format('CREATE OR REPLACE AGGREGATE %I.%I(%s) (%s)', n.nspname, p.proname,
+           coalesce(nullif(pg_get_function_arguments(p.oid), ''), '*'), concat_ws(', ',
+           'SFUNC = ' || a.aggtransfn, 'STYPE = ' || format_type(a.aggtranstype, NULL), 'SSPACE = ' || nullif(a.aggtransspace, 0),
+           'FINALFUNC = ' || nullif(a.aggfinalfn, 0::regproc), CASE WHEN a.aggfinalextra THEN 'FINALFUNC_EXTRA' END,
+           'FINALFUNC_MODIFY = ' || CASE a.aggfinalmodify WHEN 's' THEN 'SHAREABLE' WHEN 'w' THEN 'READ_WRITE' END,
+           'COMBINEFUNC = ' || nullif(a.aggcombinefn, 0::regproc), 'SERIALFUNC = ' || nullif(a.aggserialfn, 0::regproc),
+           'DESERIALFUNC = ' || nullif(a.aggdeserialfn, 0::regproc), 'INITCOND = ' || quote_literal(a.agginitval),
+           'MSFUNC = ' || nullif(a.aggmtransfn, 0::regproc), 'MINVFUNC = ' || nullif(a.aggminvtransfn, 0::regproc),
+           'MSTYPE = ' || format_type(nullif(a.aggmtranstype, 0), NULL), 'MSSPACE = ' || nullif(a.aggmtransspace, 0),
+           'MFINALFUNC = ' || nullif(a.aggmfinalfn, 0::regproc), CASE WHEN a.aggmfinalextra THEN 'MFINALFUNC_EXTRA' END,
+           CASE WHEN a.aggmtransfn <> 0 THEN 'MFINALFUNC_MODIFY = ' || CASE a.aggmfinalmodify WHEN 's' THEN 'SHAREABLE'
+               WHEN 'w' THEN 'READ_WRITE' ELSE 'READ_ONLY' END END,
+           'MINITCOND = ' || quote_literal(a.aggminitval),
+           (SELECT format('SORTOP = OPERATOR(%I.%s)', s.nspname, o.oprname)
+              FROM pg_operator o JOIN pg_namespace s ON s.oid = o.oprnamespace WHERE o.oid = a.aggsortop),
+           'PARALLEL = ' || CASE p.proparallel WHEN 's' THEN 'SAFE' WHEN 'r' THEN 'RESTRICTED' END))
+  FROM pg_aggregate a
+  JOIN pg_proc p ON p.oid = a.aggfnoid
+  JOIN pg_namespace n ON n.oid = p.pronamespace
+ WHERE a.aggfnoid = wanted AND a.aggkind = 'n'
+$$;
+
 CREATE OR REPLACE FUNCTION pgsluice.describe_routine(wanted oid) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 SELECT jsonb_strip_nulls(jsonb_build_object(
            'kind', CASE p.prokind WHEN 'p' THEN 'procedure' WHEN 'a' THEN 'aggregate' ELSE 'function' END,
            'schema', n.nspname, 'name', p.proname,
-           'arguments', pg_get_function_identity_arguments(p.oid),
+           'arguments', CASE WHEN p.prokind = 'a' AND p.pronargs = 0 THEN '*'
+               ELSE pg_get_function_identity_arguments(p.oid) END,
            'result', pg_get_function_result(p.oid),
-           'create', CASE WHEN p.prokind <> 'a' THEN pgsluice.describe_text('pg_proc'::regclass, p.oid) END,
-           'unsupported', nullif(p.prokind = 'a', false),
+           'create', CASE WHEN p.prokind = 'a' THEN pgsluice.describe_aggregate(p.oid)
+               ELSE pgsluice.describe_text('pg_proc'::regclass, p.oid) END,
+           'unsupported', CASE WHEN p.prokind = 'a' AND pgsluice.describe_aggregate(p.oid) IS NULL THEN true END,
            'needs', pgsluice.describe_needs('pg_proc'::regclass, p.oid, 0),
            'acl', pgsluice.describe_rights(p.proacl),
            'comment', obj_description(p.oid, 'pg_proc')))
@@ -284,7 +311,8 @@ SELECT jsonb_strip_nulls(CASE class
               FROM pg_statistic_ext s CROSS JOIN LATERAL (SELECT pgsluice.print_of(to_jsonb(s), 'stxname',
                    'stxnamespace', 'stxowner', 'stxstattarget') AS print) f
              WHERE s.oid = object)
-       WHEN 'pg_namespace'::regclass THEN NULL
+       WHEN 'pg_publication'::regclass THEN jsonb_build_object('parts', (
+            SELECT jsonb_agg(pgsluice.print_of(to_jsonb(r)) ORDER BY r.oid) FROM pg_publication_rel r WHERE r.prpubid = object))
        WHEN 'pg_extension'::regclass THEN (
             SELECT jsonb_build_object('schema', e.extnamespace::int8) FROM pg_extension e WHERE e.oid = object)
        END)
@@ -327,8 +355,8 @@ BEGIN
         IF found ? list THEN
             found := jsonb_set(found, ARRAY[list], (
                 SELECT jsonb_agg(CASE WHEN n.part IS NULL THEN o.part ELSE pgsluice.with_texts_of(o.part,
-                           was #> ARRAY['prints', list, o.number::text], n.part,
-                           now_is #> ARRAY['prints', list, o.number::text]) END ORDER BY o.place)
+                           was #> ARRAY['prints', list, o.number::text], n.part, (now_is #> ARRAY['prints', list,
+                           o.number::text]) - CASE WHEN is_renamed THEN 'generated' ELSE '' END) END ORDER BY o.place)
                   FROM pgsluice.parts_of(found -> list) WITH ORDINALITY o(number, part, place)
                   LEFT JOIN pgsluice.parts_of(now_is -> list) n ON n.number = o.number));
         END IF;
@@ -347,6 +375,17 @@ SELECT was || jsonb_strip_nulls(jsonb_build_object(
                FROM jsonb_array_elements_text(was #> '{prints,parents}') WITH ORDINALITY i(parent, place)
                LEFT JOIN pg_class c ON c.oid = i.parent::oid
                LEFT JOIN pg_namespace n ON n.oid = c.relnamespace)))
+$$;
+
+-- A description in which generated columns say whether they are made as before, whatever is called otherwise.
+CREATE OR REPLACE FUNCTION pgsluice.with_same_generated(now_is jsonb, was jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+SELECT CASE WHEN now_is @? '$.columns[*].generated' THEN jsonb_set(now_is, '{columns}', (
+           SELECT jsonb_agg(CASE WHEN was #> p.path = now_is #> p.path THEN jsonb_set(c.part, '{generated,same}', 'true')
+                      ELSE c.part END ORDER BY c.place)
+             FROM pgsluice.parts_of(now_is -> 'columns') WITH ORDINALITY c(number, part, place)
+            CROSS JOIN LATERAL (SELECT ARRAY['prints', 'columns', c.number::text, 'generated'] AS path) p))
+       ELSE now_is END
 $$;
 
 -- One change made to something that others have changed as well, in other parts of it.
@@ -421,6 +460,43 @@ BEGIN
 END
 $$;
 
+-- A publication, with what it is for as SQL; NULL for one that a pipeline here reads.
+CREATE OR REPLACE FUNCTION pgsluice.publication(wanted oid) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found jsonb;
+    parts jsonb;
+BEGIN
+    SELECT jsonb_strip_nulls(jsonb_build_object('kind', 'publication', 'schema', '', 'name', p.pubname,
+               'all_tables', nullif(p.puballtables, false), 'comment', obj_description(p.oid, 'pg_publication'),
+               'options', format('publish = %L, publish_via_partition_root = %s', concat_ws(', ',
+                   CASE WHEN p.pubinsert THEN 'insert' END, CASE WHEN p.pubupdate THEN 'update' END,
+                   CASE WHEN p.pubdelete THEN 'delete' END, CASE WHEN p.pubtruncate THEN 'truncate' END), p.pubviaroot::text)
+                   || CASE to_jsonb(p) ->> 'pubgencols' WHEN 's' THEN ', publish_generated_columns = stored' ELSE '' END))
+      INTO found FROM pg_publication p
+     WHERE p.oid = wanted AND p.pubname <> 'pgsluice_schema'
+       AND NOT EXISTS (SELECT FROM pgsluice.pipeline o WHERE o.publication = p.pubname);
+    IF current_setting('server_version_num')::int < 150000 THEN
+        SELECT jsonb_agg('TABLE ' || format('%I.%I', n.nspname, c.relname) ORDER BY c.oid) INTO parts
+          FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+         WHERE r.prpubid = wanted;
+    ELSE  -- what older servers don't have
+        EXECUTE $sql$ SELECT jsonb_agg(part ORDER BY kind, number) FROM (
+            SELECT 1 AS kind, c.oid AS number, format('TABLE %I.%I', n.nspname, c.relname)
+                   || coalesce(' (' || (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
+                       WHERE a.attrelid = c.oid AND a.attnum = ANY (r.prattrs)) || ')', '')
+                   || coalesce(' WHERE (' || pg_get_expr(r.prqual, r.prrelid) || ')', '') AS part
+              FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE r.prpubid = $1
+            UNION ALL
+            SELECT 2, n.oid, format('TABLES IN SCHEMA %I', n.nspname)
+              FROM pg_publication_namespace s JOIN pg_namespace n ON n.oid = s.pnnspid WHERE s.pnpubid = $1) p $sql$
+           INTO parts USING wanted;
+    END IF;
+    RETURN found || CASE WHEN parts IS NULL THEN '{}' ELSE jsonb_build_object('parts', parts) END;
+END
+$$;
+
 -- An object as it is now, with its prints. It is described aside: what locks that takes are given back at once, and none
 -- is waited for. An object that another transaction has locked is as it is known, if the command was not about it.
 CREATE OR REPLACE FUNCTION pgsluice.look_at(of_class oid, of_object oid, known jsonb, is_named boolean) RETURNS jsonb
@@ -430,7 +506,8 @@ DECLARE
     texts text;
 BEGIN
     BEGIN
-        found := pgsluice.describe(of_class, of_object);
+        found := CASE of_class WHEN 'pg_publication'::regclass THEN pgsluice.publication(of_object)
+            ELSE pgsluice.describe(of_class, of_object) END;
         RAISE SQLSTATE 'SLUIC';
     EXCEPTION
         WHEN SQLSTATE 'SLUIC' THEN NULL;
@@ -494,9 +571,9 @@ BEGIN
     END IF;
     PERFORM pgsluice.keep(of_class, of_object, was, now_is);
     before := pgsluice.as_called_now(pgsluice.with_places_of_now(was), now_is) - 'prints';
-    now_is := now_is - 'prints';
-    RETURN CASE WHEN before IS DISTINCT FROM now_is THEN jsonb_build_object('class', pgsluice.catalog_name(of_class),
-        'id', of_object::int8, 'before', before, 'after', now_is) END;
+    RETURN CASE WHEN before IS DISTINCT FROM now_is - 'prints' THEN jsonb_build_object('id', of_object::int8,
+        'class', pgsluice.catalog_name(of_class), 'before', before,
+        'after', pgsluice.with_same_generated(now_is, was) - 'prints') END;
 END
 $$;
 
@@ -562,15 +639,16 @@ DROP FUNCTION IF EXISTS pgsluice.describe_dependent(oid, oid);
 DROP FUNCTION IF EXISTS pgsluice.touched_objects(text);
 
 -- The objects that a command was about, with those that it changed without a word: heirs, and a table's own.
-CREATE OR REPLACE FUNCTION pgsluice.touched_objects(of_tag text)
+CREATE OR REPLACE FUNCTION pgsluice.objects_touched(of_tag text)
 RETURNS TABLE (class oid, object oid, is_named boolean)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 WITH RECURSIVE named AS (
     -- Told of as what they are a part of: the row of pg_class of a composite type, constraints of tables and domains,
-    -- the index of a constraint, the sequence of an identity column.
-    SELECT CASE WHEN coalesce(t.oid, nullif(k.contypid, 0)) IS NOT NULL THEN 'pg_type'::regclass
+    -- the index of a constraint, the sequence of an identity column, what a publication is for.
+    SELECT CASE WHEN c.object_type LIKE 'publication %' THEN 'pg_publication'::regclass
+               WHEN coalesce(t.oid, nullif(k.contypid, 0)) IS NOT NULL THEN 'pg_type'::regclass
                WHEN k.conrelid <> 0 THEN 'pg_class'::regclass ELSE c.classid END AS class,
-           coalesce(t.oid, nullif(k.contypid, 0), nullif(k.conrelid, 0), i.refobjid, c.objid) AS object,
+           coalesce(t.oid, nullif(k.contypid, 0), nullif(k.conrelid, 0), i.refobjid, u.oid, c.objid) AS object,
            min(c.ordinality) AS place
       FROM pg_event_trigger_ddl_commands() WITH ORDINALITY c
       LEFT JOIN pg_class r ON c.classid = 'pg_class'::regclass AND r.oid = c.objid AND r.relkind = 'c'
@@ -579,6 +657,8 @@ WITH RECURSIVE named AS (
           OR c.classid = 'pg_class'::regclass AND k.conindid = c.objid AND k.contype IN ('p', 'u', 'x')
       LEFT JOIN pg_depend i ON c.classid = 'pg_class'::regclass AND i.classid = c.classid AND i.objid = c.objid
           AND i.refclassid = c.classid AND i.deptype = 'i' AND i.refobjsubid > 0
+      LEFT JOIN pg_publication u ON c.object_type LIKE 'publication %'
+          AND u.pubname = (pg_identify_object_as_address(c.classid, c.objid, 0)).object_args[1]
      WHERE c.objid IS NOT NULL AND NOT c.in_extension
      GROUP BY 1, 2
 ), heirs AS (
@@ -586,6 +666,12 @@ WITH RECURSIVE named AS (
     UNION ALL
     SELECT h.class, i.inhrelid, h.place, h.depth + 1
       FROM heirs h JOIN pg_inherits i ON h.class = 'pg_class'::regclass AND i.inhparent = h.object
+), required AS (  -- extensions that came with another, which needs them: before it
+    SELECT object, place, 0 AS depth FROM named WHERE class = 'pg_extension'::regclass
+    UNION ALL
+    SELECT d.refobjid, r.place, r.depth - 1
+      FROM required r JOIN pg_depend d ON d.classid = 'pg_extension'::regclass AND d.objid = r.object
+       AND d.refclassid = d.classid
 ), granted_columns AS (
     SELECT attrelid AS object FROM pg_attribute WHERE of_tag IN ('GRANT', 'REVOKE') AND attacl IS NOT NULL
     UNION
@@ -605,6 +691,8 @@ WITH RECURSIVE named AS (
       FROM granted_columns g JOIN pgsluice.known_object k ON k.class = 'pg_class'::regclass AND k.object = g.object
     UNION ALL
     SELECT class, object, place, depth FROM heirs
+    UNION ALL
+    SELECT 'pg_extension'::regclass, object, place, depth FROM required
     UNION ALL  -- partitions of before
     SELECT k.class, k.object, h.place, 1000
       FROM named h
@@ -630,7 +718,7 @@ WITH RECURSIVE named AS (
       FROM named h JOIN pg_rewrite w ON h.class = 'pg_class'::regclass AND w.ev_class = h.object
      WHERE of_tag = 'ALTER TABLE'
 )
-SELECT class, object, min(depth) = 0 FROM all_of_them GROUP BY class, object ORDER BY min(place), min(depth), object
+SELECT class, object, min(depth) <= 0 FROM all_of_them GROUP BY class, object ORDER BY min(place), min(depth), object
 $$;
 
 -- What was dropped, and what has lost a part by that: a column of a type, a key to a table.
@@ -658,15 +746,16 @@ BEGIN
             'before', was - 'prints' || each.names, 'dropped', each.object_type, 'identity', each.object_identity);
     END LOOP;
     FOR each IN
-        SELECT DISTINCT coalesce(t.tableoid, r.tableoid) AS class, coalesce(t.oid, r.oid) AS object
+        SELECT DISTINCT coalesce(t.tableoid, r.tableoid, u.tableoid) AS class, coalesce(t.oid, r.oid, u.oid) AS object
           FROM pg_event_trigger_dropped_objects() d
+          LEFT JOIN pg_publication u ON d.object_type LIKE 'publication %' AND u.pubname = d.address_args[1]
           LEFT JOIN pg_type t ON t.oid = CASE  -- other objects have names there that are not written as SQL
                WHEN d.object_type = 'domain constraint' THEN to_regtype(d.address_names[1]) END
           LEFT JOIN pg_class r ON r.oid = CASE
                WHEN d.objsubid <> 0 THEN d.objid
                WHEN d.object_type IN ('table constraint', 'default value')
                THEN to_regclass(format('%I.%I', d.address_names[1], d.address_names[2])) END
-         WHERE coalesce(t.oid, r.oid) IS NOT NULL
+         WHERE coalesce(t.oid, r.oid, u.oid) IS NOT NULL
     LOOP
         noted := coalesce(pgsluice.take_change(each.class, each.object, true, false), '[]') || noted;
     END LOOP;
@@ -696,7 +785,7 @@ DECLARE
     merged jsonb;
     each record;
 BEGIN
-    FOR each IN SELECT class, object, is_named FROM pgsluice.touched_objects(of_tag) LOOP
+    FOR each IN SELECT class, object, is_named FROM pgsluice.objects_touched(of_tag) LOOP
         change := pgsluice.take_change(each.class, each.object, each.is_named, of_tag IN ('GRANT', 'REVOKE'));
         IF of_tag = 'ALTER TABLE' AND change -> 'after' ? 'constraints' THEN
             change := jsonb_set(change, '{after,constraints}',
@@ -742,7 +831,7 @@ BEGIN
          WHERE k.class = d.classid AND k.object = d.objid AND d.objsubid = 0;
         RETURN;
     END IF;
-    FOR each IN SELECT class, object FROM pgsluice.touched_objects(of_tag) LOOP
+    FOR each IN SELECT class, object FROM pgsluice.objects_touched(of_tag) LOOP
         BEGIN
             PERFORM pgsluice.keep(each.class, each.object, k, pgsluice.look_at(each.class, each.object, k, false))
                FROM pgsluice.known(each.class, each.object) k;
@@ -794,9 +883,11 @@ BEGIN
         INSERT INTO pgsluice.schema_log (tag, statement, search_path, changes, problem)
         VALUES (of_tag, said, of_path, '[]',
             concat_ws(': ', pgsluice.words_for_touched(of_event), format('%s (SQLSTATE %s)', SQLERRM, SQLSTATE)));
-        IF of_event <> 'table_rewrite' THEN
-            PERFORM pgsluice.learn_unread(of_event, of_tag);
-        END IF;
+        BEGIN
+            PERFORM pgsluice.learn_unread(of_event, of_tag) WHERE of_event <> 'table_rewrite';
+        EXCEPTION WHEN OTHERS THEN
+            RAISE WARNING 'pgsluice could not learn what was changed: %', SQLERRM;
+        END;
     END;
 EXCEPTION WHEN OTHERS THEN
     RAISE WARNING 'pgsluice could not note a schema change: %', SQLERRM;
@@ -809,7 +900,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifi
 SELECT o.class, o.object, pgsluice.as_called_now(k, pgsluice.look_at(o.class, o.object, k, false)) - 'prints'
   FROM (SELECT DISTINCT class, object FROM pgsluice.known_object) o
  CROSS JOIN LATERAL pgsluice.known(o.class, o.object) k
- WHERE k IS NOT NULL AND NOT k ? 'lost'
+ WHERE k IS NOT NULL AND NOT k ? 'lost' AND k ->> 'kind' <> 'publication'  -- known only once it is changed
 $$;
 
 -- Learn all objects anew, as they are.
