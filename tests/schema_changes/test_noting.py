@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from pgsluice.errors import NotInitializedError
+from pgsluice.schema import migrate
 from pgsluice.source.install import InitOptions, destroy, init
 from pgsluice.source.schema_log import read_log
 
@@ -241,3 +243,42 @@ def test_passwords_are_not_kept(database: Database) -> None:
         assert database.rows("SELECT tag, statement FROM pgsluice.schema_log") == [("CREATE TABLE", None)]
     finally:
         database.run(f"DROP ROLE {role}")
+
+
+OLDER_TRIGGERS = """
+INSERT INTO pgsluice.known_object SELECT class, object, definition
+  FROM pgsluice.all_objects(), pgsluice.describe(class, object) definition WHERE definition IS NOT NULL;
+CREATE EVENT TRIGGER pgsluice_ddl_command_end ON ddl_command_end EXECUTE FUNCTION pgsluice.note_ddl();
+CREATE EVENT TRIGGER pgsluice_sql_drop ON sql_drop EXECUTE FUNCTION pgsluice.note_ddl();
+CREATE EVENT TRIGGER pgsluice_table_rewrite ON table_rewrite EXECUTE FUNCTION pgsluice.note_ddl();
+ALTER EVENT TRIGGER pgsluice_ddl_command_end ENABLE ALWAYS;
+ALTER EVENT TRIGGER pgsluice_sql_drop ENABLE ALWAYS;
+ALTER EVENT TRIGGER pgsluice_table_rewrite ENABLE ALWAYS;
+CREATE PUBLICATION pgsluice_schema FOR TABLE pgsluice.schema_log WITH (publish = 'insert');
+"""
+
+
+def test_triggers_of_an_older_version(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an upgrade they know what they knew, and entries of before are read as ever."""
+    database.run(
+        "CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY, a int REFERENCES a)"
+    )
+    newest = migrate.available()
+    with monkeypatch.context() as older:
+        older.setattr(migrate, "available", lambda: newest[:2])
+        init(database.url, InitOptions(event_triggers=False))
+        database.run(OLDER_TRIGGERS, "ALTER TABLE b ADD x int", "ALTER TABLE a RENAME TO a2")
+    with pytest.raises(NotInitializedError, match="--upgrade"):
+        init(database.url)
+    assert any("migration 3" in done for done in init(database.url, InitOptions(upgrade=True)).actions)
+    database.run("ALTER TABLE b ADD y int", "DROP TABLE b")
+    found = read_log(database.url, 9)
+    assert [entry.problem for entry in found] == [None] * 4
+    before, after = found[2].changes[0].before, found[2].changes[0].after
+    assert before is not None
+    assert after is not None
+    assert [column["name"] for column in before["columns"]] == ["id", "a", "x"]
+    assert [column["name"] for column in after["columns"]] == ["id", "a", "x", "y"]
+    assert before["constraints"] == after["constraints"]
+    destroy(database.url)
+    assert database.rows("SELECT FROM pg_namespace WHERE nspname = 'pgsluice'") == []

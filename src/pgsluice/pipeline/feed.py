@@ -203,7 +203,13 @@ class Feed:
         """The changes of the schema in a slice, as the source has noted them."""
         standing, source = self._standing, self._way.source
         takes = source.takes if source is not None else lambda _: True
-        return read_entries(slice_.ranges, takes, standing.copies, schema_copied=self._way.copies_schema)
+        return read_entries(
+            slice_.ranges,
+            takes,
+            standing.copies,
+            self._store.history,
+            schema_copied=self._way.copies_schema,
+        )
 
     def _without_columns(self, entry: SchemaEntry) -> SchemaEntry:
         for columns in self._way.chain.of_kind(ColumnFilter):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pgsluice.errors import ChangeRefusedError
     from pgsluice.pipeline.batch import LogStep
     from pgsluice.schema.entry import Definition, ObjectChange, SchemaEntry
+    from pgsluice.schema.history import SchemaHistory
     from pgsluice.schema.renames import Renames, TableName
     from pgsluice.schema.table import PgType, TableVersion
     from pgsluice.source.relations import Catalog
@@ -35,6 +36,7 @@ def read_entries(
     ranges: Sequence[LogRange],
     takes: Callable[[Definition], bool],
     copies: Copies | None,
+    history: SchemaHistory,
     *,
     schema_copied: bool,
 ) -> dict[LogRange, SchemaEntry]:
@@ -47,8 +49,8 @@ def read_entries(
     for range_ in ranges:
         if range_.schema:
             assert range_.opened is not None
-            entry = read_entry(range_)
-            _require_read(entry)
+            entry = history.as_called_then(Lsn(range_.opened.commit_lsn), read_entry(range_))
+            _require_read(entry, Lsn(range_.opened.commit_lsn))
             is_copied = (copies or Copies()).last_point > range_.opened.commit_lsn
             if is_copied and schema_copied:
                 found[range_] = replace(entry, changes=())
@@ -118,7 +120,7 @@ def for_target(entry: SchemaEntry, renames: Renames, catalog: Catalog | None) ->
             change,
             before=names.renamed(change.before) if change.before else None,
             after=names.renamed(change.after) if change.after else None,
-            identity=renames.sql(change.identity) if change.identity else None,
+            identity=names.identity(str(change.dropped), change.identity) if change.identity else None,
             part_of=renames.sql(change.part_of) if change.part_of else None,
             old=old,
             new=new,
@@ -226,10 +228,12 @@ def steps_of(
     return steps
 
 
-def _require_read(entry: SchemaEntry) -> None:
+def _require_read(entry: SchemaEntry, position: Lsn) -> None:
     if entry.problem is not None:
         raise SchemaNotReadError(
-            f"the source could not say what {entry.tag} changed: {entry.problem}",
-            remedy="Set schema_changes: ignore for one start, and make the same change in the target by hand",
+            f"the source could not say what {entry.tag} changed, at {position}: {entry.problem}",
+            remedy="Make the same change in the target by hand, and set schema_changes: ignore for one "
+            f"start; pgsluice schema log --json has the statement, as entry {entry.id}",
             entry=entry.id,
+            position=str(position),
         )

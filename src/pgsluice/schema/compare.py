@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pgsluice.schema.entry import Definition
 
-_NAMED_ALONE: Final = ("schema", "extension")  # kinds that are in no schema
+_NAMED_ALONE: Final = ("schema", "extension", "publication")  # kinds that are in no schema
 _TEXTS: Final = {"create": "its definition is another one", "query": "its query is another one"}
 _NOT_SHOWN: Final = (  # matched by, or said by others, or different in every database
     *(
@@ -34,6 +34,7 @@ _NOT_SHOWN: Final = (  # matched by, or said by others, or different in every da
         "using",
         "detached",
         "merged",
+        "same",
     ),
 )
 _LONGEST: Final = 200  # of a value in a line

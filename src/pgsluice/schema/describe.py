@@ -46,9 +46,9 @@ def objects_of_source(conn: psycopg.Connection[Any]) -> Objects:
 
 
 def known_objects(conn: psycopg.Connection[Any]) -> Objects:
-    """The objects of a prepared source, as its event triggers saw them last."""
+    """The objects of a prepared source as its event triggers saw them last, under the names of now."""
     return _objects(
-        conn.execute("SELECT class::regclass::text, object::int8, definition FROM pgsluice.known_object")
+        conn.execute("SELECT class::regclass::text, object::int8, definition FROM pgsluice.known_now()")
     )
 
 

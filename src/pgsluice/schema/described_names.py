@@ -52,6 +52,12 @@ class DescribedNames:
         mapped: Definition = self._mapped(definition)
         return {**mapped, "schema": definition["schema"], "name": definition["name"]}
 
+    def identity(self, kind: str, text: str) -> str:
+        """What the server calls an object of a kind, as SQL."""
+        if kind == "schema":
+            return quoted(self._renames.schemas.get(bare(text), bare(text)))
+        return self._text(text)
+
     def _name_of(self, definition: Definition) -> TableName:
         kind, schema, name = definition["kind"], definition["schema"], definition["name"]
         if kind == "schema":

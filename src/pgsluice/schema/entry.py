@@ -92,7 +92,7 @@ class ObjectChange:
     @property
     def schemas(self) -> set[str]:
         """Where it is and was."""
-        return {each["schema"] for each in (self.before, self.after) if each}
+        return {each["schema"] for each in (self.before, self.after) if each and each["schema"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,8 @@ class SchemaEntry:
     search_path: str
     changes: tuple[ObjectChange, ...]
     problem: str | None = None  # why the source could not say what was changed
+    xid: int | None = None  # the transaction; unknown of entries that older triggers wrote
+    seen: str = ""  # the snapshot that the names in it are by
     may_be_there: bool = False  # whether a target may have it already, from a copy at a later point
 
     @property
@@ -118,7 +120,7 @@ class SchemaEntry:
     def objects(self) -> str:
         """What it is about, for people."""
         named = [change.definition for change in self.changes if change.definition]
-        names = [f"{of['kind']} {of['schema']}.{of['name']}" for of in named]
+        names = [f"{of['kind']} {'.'.join(filter(None, (of['schema'], of['name'])))}" for of in named]
         return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
     @classmethod
@@ -133,6 +135,8 @@ class SchemaEntry:
             row["search_path"] or "",
             _changes(json.loads(row["changes"] or "[]")),
             row["problem"],
+            int(xid) if (xid := row.get("xid")) else None,
+            row.get("seen") or "",
         )
 
     def as_row(self) -> dict[str, str | None]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pgsluice.changelog.position import Lsn
 from pgsluice.errors import LogUnwritableError
 from pgsluice.schema.entry import SchemaEntry
+from pgsluice.schema.entry_names import ObjectRename, first_unseen, has_seen, renames_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,7 +54,19 @@ CREATE TABLE IF NOT EXISTS schema_rename (
     old TEXT NOT NULL, new TEXT NOT NULL,
     PRIMARY KEY (commit_lsn, seq)
 );
+CREATE TABLE IF NOT EXISTS object_rename (
+    place INTEGER PRIMARY KEY,  -- in the order of the stream
+    lsn INTEGER NOT NULL,  -- of the commit
+    xid INTEGER NOT NULL,
+    catalog TEXT NOT NULL, oid INTEGER NOT NULL, kind TEXT NOT NULL,
+    old_schema TEXT NOT NULL, old_name TEXT NOT NULL, new_schema TEXT NOT NULL, new_name TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS object_rename_xid ON object_rename (xid);
 """
+_RENAME: Final = (
+    "INSERT INTO object_rename (lsn, xid, catalog, oid, kind, old_schema, old_name, new_schema, new_name)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +130,7 @@ class SchemaHistory:
                 self._db.execute("BEGIN IMMEDIATE")  # other loops read the same entries now
                 if lsn > self.last_lsn:
                     for entry in entries:
-                        self._add(lsn, entry)
+                        self._add(lsn, self.as_called_then(lsn, entry))
                     self._db.executemany(
                         "INSERT INTO schema_rename VALUES (:commit_lsn, :end_lsn, :seq, :lsn, :old, :new)",
                         map(asdict, renames),
@@ -133,6 +146,30 @@ class SchemaHistory:
                 " FROM schema_version WHERE schema = ?",
                 (schema, added.lastrowid, schema),
             )
+
+        self._db.executemany(
+            _RENAME,
+            [
+                (int(lsn), entry.xid, each.catalog, each.oid, each.kind, *each.old, *each.new)
+                for each in renames_of(entry)
+                if entry.xid is not None
+            ],
+        )
+
+    def as_called_then(self, lsn: Lsn, entry: SchemaEntry) -> SchemaEntry:
+        """An entry of the transaction that was committed there, with the names of that place."""
+        if not entry.seen:
+            return entry
+        rows = self._db.execute(
+            "SELECT xid, catalog, oid, kind, old_schema, old_name, new_schema, new_name FROM object_rename"
+            " WHERE xid >= ? AND lsn < ? ORDER BY place",
+            (first_unseen(entry.seen), int(lsn)),
+        )
+        for xid, catalog, oid, kind, *names in rows.fetchall():
+            if not has_seen(entry.seen, xid):
+                rename = ObjectRename(catalog, oid, kind, (names[0], names[1]), (names[2], names[3]))
+                entry = rename.applied_to(entry)
+        return entry
 
     def renames(self) -> list[SchemaRename]:
         """The schemas that were renamed, in the order of the stream."""

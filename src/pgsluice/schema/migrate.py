@@ -108,6 +108,7 @@ def migrate(conn: psycopg.Connection[Any], *, upgrade: bool = False) -> tuple[Mi
             _compare_checksums(conn)
             if not upgrade:
                 require_current(conn)
+        conn.execute("SET LOCAL pgsluice.skip_ddl = on")  # triggers that are there are changed themselves
         missing = tuple(migration for migration in available() if migration.version > (version or 0))
         for migration in missing:
             conn.execute(migration.text.encode())

@@ -40,8 +40,7 @@ def install_triggers(conn: Connection) -> tuple[tuple[str, ...], tuple[str, ...]
                 conn.execute(f"CREATE EVENT TRIGGER {name} {when}")
                 # Also for sessions that stand aside, as those of other replication do.
                 conn.execute(f"ALTER EVENT TRIGGER {name} ENABLE ALWAYS")
-            conn.execute("SET LOCAL quote_all_identifiers = on")  # as the triggers do
-            conn.execute(_KNOW_ALL)
+            conn.execute("SELECT pgsluice.know_all()")
             conn.execute(f"DROP PUBLICATION IF EXISTS {SCHEMA_PUBLICATION}")
             conn.execute(
                 f"CREATE PUBLICATION {SCHEMA_PUBLICATION} FOR TABLE pgsluice.schema_log"
@@ -101,11 +100,3 @@ def has_triggers(conn: Connection) -> bool:
     ).fetchone()
     assert row is not None
     return row[0] == len(_TRIGGERS) and _comment(conn) is not None
-
-
-_KNOW_ALL: Final = """
-INSERT INTO pgsluice.known_object AS k
-SELECT class, object, definition
-  FROM pgsluice.all_objects(), pgsluice.describe(class, object) definition
- WHERE definition IS NOT NULL
-ON CONFLICT (class, object) DO UPDATE SET definition = excluded.definition"""

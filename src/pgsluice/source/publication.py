@@ -124,7 +124,9 @@ def create_publication(
     statement = sql.SQL("CREATE PUBLICATION {}{} WITH (publish_via_partition_root = false)").format(
         sql.Identifier(name), _for_clause(selection, entries)
     )
+    conn.execute("SET pgsluice.skip_ddl = on")  # it is no object of the source
     _run(conn, statement, f"create publication {name}", f"--publication {name}")
+    conn.execute("SET pgsluice.skip_ddl = off")
     return require_publication(conn, name)
 
 

@@ -104,7 +104,13 @@ class SchemaChanges:
             self._conn.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(OWN_SCHEMA, name)))
 
     def _is_wanted(self, change: ObjectChange) -> bool:
-        return self._config.makes(change.definition["kind"])
+        kind = change.definition["kind"]
+        is_made = self._config.makes(kind)
+        if not is_made and change.definition.get("unsupported"):
+            logger.warning("schema change passed over", kind=kind, name=name_of(change.definition))
+        if not is_made and kind == "publication":
+            logger.info("publication of the source not made here", name=name_of(change.definition))
+        return is_made
 
     def _made(self, given: ObjectChange, entry: SchemaEntry) -> ObjectChange | None:
         """The change as it was made; None where the target can't have it."""
@@ -119,6 +125,8 @@ class SchemaChanges:
         return change
 
     def _make(self, change: ObjectChange, entry: SchemaEntry) -> None:
+        if change.definition.get("unsupported"):
+            raise _unsupported(change, entry)
         statements = statements_for(change, grants=self._grants)
         if entry.may_be_there or (change.before is None and self._config.on_conflict != "error"):
             try:  # others may have made it, where several sources share tables
@@ -190,6 +198,17 @@ class SchemaChanges:
                     entry=entry.id,
                     object=change.oid,
                 ) from error
+
+
+def _unsupported(change: ObjectChange, entry: SchemaEntry) -> ChangeRefusedError:
+    of = change.definition
+    return ChangeRefusedError(
+        f"the source has a new or changed {of['kind']}, {name_of(of)}: it can't be replicated",
+        remedy=f"Make the same change in the target by hand, and set schema_exclude: [{of['kind']}] for it, "
+        "which passes over changes of that kind",
+        entry=entry.id,
+        object=change.oid,
+    )
 
 
 def _ordered(entry: SchemaEntry) -> list[ObjectChange]:

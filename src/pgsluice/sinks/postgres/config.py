@@ -32,12 +32,16 @@ ObjectKind = Literal[
     "range",
     "function",
     "procedure",
+    "aggregate",
     "trigger",
     "rule",
     "policy",
     "statistics",
+    "publication",
+    "foreign table",
+    "base type",
 ]
-"""Columns and constraints are a part of their table."""
+"""Columns and constraints are a part of their table. The last two can't be replicated, only excluded."""
 
 
 class PostgresConfig(BaseModel):
@@ -53,6 +57,11 @@ class PostgresConfig(BaseModel):
     )
     owners: bool = Field(False, description="Objects keep their owners, which must be roles of the target")
     privileges: bool = Field(False, description="Objects keep their grants")
+    publications: bool = Field(
+        False,
+        description="Publications that are made, changed or dropped on the source after the first copy are "
+        "so here too, but for those that pipelines read",
+    )
     roles: bool = Field(
         False,
         description="Make the roles that owners and grants need, without passwords; implies owners and "
@@ -88,6 +97,8 @@ class PostgresConfig(BaseModel):
 
     def makes(self, kind: str) -> bool:
         """Whether changes of a kind of objects are made here."""
+        if kind == "publication" and not self.publications:
+            return False
         return kind not in self.schema_exclude and (not self.schema_include or kind in self.schema_include)
 
     @property

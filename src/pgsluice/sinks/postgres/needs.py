@@ -57,6 +57,8 @@ def possible(conn: Connection, change: ObjectChange, entry: SchemaEntry) -> Obje
     if change.after["kind"] == "table":
         return _without_keys(conn, change, coming)
     kind: str = change.after["kind"]
+    if kind == "extension":
+        return _with_version(conn, change, entry)
     asked = _HERE.get("function" if kind == "procedure" else kind)
     if asked is None:
         return change
@@ -71,6 +73,31 @@ def possible(conn: Connection, change: ObjectChange, entry: SchemaEntry) -> Obje
     tell = logger.warning if change.before is None else logger.info
     tell("left out", kind=kind, name=name_of(change.after), reason=_reason(lacking))
     return None
+
+
+def _with_version(conn: Connection, change: ObjectChange, entry: SchemaEntry) -> ObjectChange:
+    """An extension in the version that the source has, if the target's server has that; else in its own."""
+    assert change.after is not None
+    name, version = change.after["name"], change.after["version"]
+    found = [
+        row[0]
+        for row in conn.execute(
+            "SELECT version::text FROM pg_catalog.pg_available_extension_versions WHERE name = %s", (name,)
+        )
+    ]
+    if not found:
+        raise ChangeRefusedError(
+            f"the target's server does not have the extension {name}",
+            remedy=f"Install {name} on that server and start again; or set schema_exclude: [extension], if "
+            "the target needs nothing of it",
+            entry=entry.id,
+            object=change.oid,
+        )
+    if version in found:
+        return change
+    logger.warning("extension in another version", name=name, wanted=version, versions=found)
+    after = {key: each for key, each in change.after.items() if key != "version"}
+    return replace(change, after=after)
 
 
 def _lacking(conn: Connection, of: Definition, coming: Collection[str]) -> list[str]:

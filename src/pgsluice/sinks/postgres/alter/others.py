@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pgsluice.errors import TargetSchemaError
 from pgsluice.schema.quotes import quoted
 from pgsluice.sinks.postgres.alter.grants import grant_statements
 from pgsluice.sinks.postgres.alter.tables import clustered_keys, table_statements
@@ -39,6 +38,7 @@ _OF_COLUMNS: Final = (*_ONE_BY_ONE, "statistics", "view", "materialized view")
 _DROP_ORDER: Final = (
     *(
         *_OF_COLUMNS,
+        "publication",
         "table",
         "index",
         "sequence",
@@ -57,8 +57,6 @@ def statements_for(change: ObjectChange, *, grants: bool = False) -> list[str]:
             if change.part_of is None or change.before is None
             else _attached(change.before, change.part_of)
         )
-    if change.after.get("unsupported"):
-        raise _unsupported(change.after)
     statements = list(_KINDS[change.after["kind"]](change.before, change.after))
     if grants:
         statements += grant_statements(change.before, change.after)
@@ -113,14 +111,6 @@ def _attached(part: Definition, whole: str) -> list[str]:
     return [f"ALTER INDEX {whole} ATTACH PARTITION {address(part)}"]
 
 
-def _unsupported(of: Definition) -> TargetSchemaError:
-    return TargetSchemaError(
-        f"the source has a new or changed {of['kind']}, {of['schema']}.{of['name']}: it can't be replicated",
-        remedy="Set schema_changes: ignore for one start, and make the same change in the target by hand",
-        name=f"{of['schema']}.{of['name']}",
-    )
-
-
 def _schema(before: Definition | None, after: Definition) -> Iterator[str]:
     if before is None:
         yield f"CREATE SCHEMA IF NOT EXISTS {address(after)}"
@@ -131,11 +121,13 @@ def _schema(before: Definition | None, after: Definition) -> Iterator[str]:
 
 def _extension(before: Definition | None, after: Definition) -> Iterator[str]:
     if before is None:
-        yield f"CREATE EXTENSION IF NOT EXISTS {address(after)} WITH SCHEMA {quoted(after['schema'])}"
+        version = f" VERSION {literal(after['version'])}" if "version" in after else ""
+        where = f"WITH SCHEMA {quoted(after['schema'])}{version}"
+        yield f"CREATE EXTENSION IF NOT EXISTS {address(after)} {where}"
         return  # its comment is the extension's own
     if before["schema"] != after["schema"]:
         yield f"ALTER EXTENSION {address(after)} SET SCHEMA {quoted(after['schema'])}"
-    if before["version"] != after["version"]:
+    if before["version"] != after.get("version", before["version"]):
         yield f"ALTER EXTENSION {address(after)} UPDATE TO {literal(after['version'])}"
     yield from commented(before, after)
 
@@ -204,21 +196,25 @@ def _kept_columns(before: Definition | None, after: Definition) -> Iterator[str]
 def _index(before: Definition | None, after: Definition) -> Iterator[str]:
     if before is not None:
         yield from moved(before, after)
+        if _is_made(before, after):
+            yield f"DROP INDEX IF EXISTS {address(after)}"
+            before = None
     if before is None:
         yield _whole_index(after)
-    elif _essence(before) != _essence(after):
-        yield f"DROP INDEX IF EXISTS {address(after)}"
-        yield _whole_index(after)
-    if (before or {}).get("clustered") and not after.get("clustered"):
+    elif before.get("clustered") and not after.get("clustered"):
         yield f"ALTER TABLE {after['table']} SET WITHOUT CLUSTER"
     yield from _looked_at(before, after)
     yield from commented(before, after)
 
 
+def _is_made(before: Definition | None, after: Definition) -> bool:
+    """Whether the target's index is a new one."""
+    return before is None or _essence(before) != _essence(after)
+
+
 def _looked_at(before: Definition | None, after: Definition) -> Iterator[str]:
     """For statistics of an index's expressions."""
-    is_new = before is None or _essence(before) != _essence(after)
-    old, new = ({} if is_new else (before or {}).get("statistics", {})), after.get("statistics", {})
+    old, new = (before or {}).get("statistics", {}), after.get("statistics", {})
     for number in {**old, **new}:
         if old.get(number) != new.get(number):
             yield f"ALTER INDEX {address(after)} ALTER COLUMN {number} SET STATISTICS {new.get(number, -1)}"
@@ -226,7 +222,7 @@ def _looked_at(before: Definition | None, after: Definition) -> Iterator[str]:
 
 def _clustered(before: Definition | None, after: Definition) -> Iterator[str]:
     """When no other index of the table is it any more."""
-    if after.get("clustered") and not (before or {}).get("clustered"):
+    if after.get("clustered") and (_is_made(before, after) or not (before or {}).get("clustered")):
         yield f"ALTER TABLE {after['table']} CLUSTER ON {quoted(after['name'])}"
 
 
@@ -279,6 +275,16 @@ def _statistics(before: Definition | None, after: Definition) -> Iterator[str]:
     yield from commented(before, after)
 
 
+def _publication(before: Definition | None, after: Definition) -> Iterator[str]:
+    """Made anew: who subscribes to it goes by its name."""
+    for name in dict.fromkeys(address(of) for of in (before, after) if of):
+        yield f"DROP PUBLICATION IF EXISTS {name}"
+    parts = "ALL TABLES" if after.get("all_tables") else ", ".join(after.get("parts", ()))
+    made = f"CREATE PUBLICATION {address(after)}" + (f" FOR {parts}" if parts else "")
+    yield f"{made} WITH ({after['options']})"
+    yield from commented(None, after)
+
+
 def _range(before: Definition | None, after: Definition) -> Iterator[str]:
     if before is None:
         yield after["create"]
@@ -306,8 +312,10 @@ _KINDS: Final[Mapping[str, Callable[[Definition | None, Definition], Iterator[st
     "range": _range,
     "function": _routine,
     "procedure": _routine,
+    "aggregate": _routine,
     "trigger": _of_table,
     "rule": _of_table,
     "policy": _of_table,
     "statistics": _statistics,
+    "publication": _publication,
 }

@@ -289,7 +289,10 @@ def _regenerated(column: str, was: Definition, now: Definition, renamed: dict[st
     if "generated" not in now:
         if not now.get("inherited"):  # else it is done to the parent, and to the heirs with it
             yield f"{column} DROP EXPRESSION"
-    elif with_columns_renamed(was["generated"]["as"], renamed) != now["generated"]["as"]:
+    elif "same" not in now["generated"] and now["generated"]["as"] not in (
+        was["generated"]["as"],
+        with_columns_renamed(was["generated"]["as"], renamed),  # entries of older triggers don't say
+    ):
         yield f"{column} SET EXPRESSION AS ({now['generated']['as']})"
 
 

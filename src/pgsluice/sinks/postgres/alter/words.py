@@ -28,7 +28,7 @@ def kind_word(of: Definition) -> str:
 
 def address(of: Definition) -> str:
     """An object's name with its schema, as SQL."""
-    if of["kind"] in ("schema", "extension"):
+    if of["kind"] in ("schema", "extension", "publication"):
         return quoted(of["name"])
     if of["kind"] in _OF_TABLE:
         return f"{quoted(of['name'])} ON {of['table']}"
