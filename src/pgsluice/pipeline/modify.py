@@ -79,8 +79,8 @@ def transformers(
     return [Transformer(rules, salt, reach), ArrowTransformer(reach, salt, rules.on_error)]
 
 
-def chain_of_others(config: Config) -> Chain:
-    """The same for a command beside the run, whose rules it must have."""
+def chain_of_others(config: Config, source: PostgresSource | None = None) -> Chain:
+    """The same for a command beside the run, whose rules it must have; without a run, the source is asked."""
     if not config.modifiers.transformations and changes_values(config.state_dir):
         raise ConfigError(
             f"the pipeline of {config.state_dir} changes values, and this configuration has no rules",
@@ -94,7 +94,10 @@ def chain_of_others(config: Config) -> Chain:
                     f"{'.'.join(table.names[-1])}, and this configuration does not",
                     remedy="Give the pipeline's own -c file; plain rows are for `pgsluice tail --raw` alone",
                 )
-    return build_chain(config, keeps=False)
+    chain = build_chain(config, keeps=False)
+    if source is not None and chain:
+        know_source(chain, read_tables_of(config, source))
+    return chain
 
 
 def find_problems(config: Config, source: PostgresSource) -> list[RuleProblem]:

@@ -3,8 +3,8 @@ What rules have done so far, kept in a file of the state directory: the targets 
 
 For each table that has come, how each of its columns was changed, as a fingerprint under the salt: rows are
 found by their keys, so these must be changed the same way for as long as a target lives. And which tables
-have rules under another name than their own, and which columns because they point at another one: commands
-that don't ask the source go by it.
+and columns have rules under another name than their own, and which columns because they point at another one:
+commands that don't ask the source go by it.
 """
 
 from __future__ import annotations
@@ -55,13 +55,16 @@ class RuleBook:
         self._path = path if writes else None
         self._lock = threading.Lock()  # every loop asks
         self._is_kept = True
-        found = kept or {"columns": {}, "followed": [], "tables": {}}
+        found = kept or {"columns": {}, "followed": [], "tables": {}, "numbers": {}}
         self._columns = {
             int(relid): {int(number): print_ for number, print_ in columns.items()}
             for relid, columns in found["columns"].items()
         }
         self._followed = [Followed(*each) for each in found["followed"]]
         self._tables = {int(relid): (name[0], name[1]) for relid, name in found["tables"].items()}
+        self._numbers: dict[int, dict[str, int]] = {
+            int(relid): numbers for relid, numbers in found["numbers"].items()
+        }
 
     @property
     def followed(self) -> tuple[Followed, ...]:
@@ -90,11 +93,15 @@ class RuleBook:
                 self._columns[relid] = {**(known or {}), **columns}
                 self._is_kept = False
 
-    def note_name(self, relid: int, name: TableName) -> None:
+    def numbers_of(self, relid: int) -> Mapping[str, int]:
+        """The numbers of a table's columns by the names under which they have rules."""
+        return self._numbers.get(relid, {})
+
+    def note_name(self, relid: int, name: TableName, numbers: Mapping[str, int]) -> None:
         """A table has the rules that are given for a name: its own, one of before, or its parent's."""
         with self._lock:
-            if self._tables.get(relid) != name:
-                self._tables[relid] = name
+            if (self._tables.get(relid), self._numbers.get(relid)) != (name, numbers):
+                self._tables[relid], self._numbers[relid] = name, dict(numbers)
                 self._is_kept = False
 
     def follow(self, followed: Iterable[Followed]) -> None:
@@ -113,7 +120,12 @@ class RuleBook:
         """Write down what is new; before any row goes on by it."""
         with self._lock:
             if not self._is_kept and self._path is not None:
-                kept = {"columns": self._columns, "followed": self._followed, "tables": self._tables}
+                kept = {
+                    "columns": self._columns,
+                    "followed": self._followed,
+                    "tables": self._tables,
+                    "numbers": self._numbers,
+                }
                 write_kept(self._path, kept)
             self._is_kept = True
 

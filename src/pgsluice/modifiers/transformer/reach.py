@@ -136,6 +136,9 @@ class Reach:
         rules = said_of(relid, name, self._rules.named, self._tables, self.lineage)
         if rules is not None:
             known = self._numbers.setdefault(relid, {})
+            for column, number in self.book.numbers_of(relid).items():
+                if column in rules.column_transformers and column not in numbers:
+                    known.setdefault(column, number)
             for column in rules.column_transformers:
                 if column in numbers:
                     known.setdefault(column, numbers[column])
@@ -211,7 +214,8 @@ class Reach:
             }
             self.book.note(version.relid, prints)
             if (rules := self._tables.get(version.relid)) is not None:
-                self.book.note_name(version.relid, (rules.schema_, rules.table))
+                known = self._numbers.get(version.relid, {})
+                self.book.note_name(version.relid, (rules.schema_, rules.table), known)
             self._noted.add(version)
         self.lineage.keep()
         self.book.keep()
