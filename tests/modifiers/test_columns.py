@@ -15,6 +15,7 @@ from pgsluice.pipeline.build import build_pipeline
 from pgsluice.pipeline.config import load_config
 from pgsluice.pipeline.follow import Entries, follow
 from pgsluice.pipeline.modify import chain_of_others
+from tests.modifiers.ruled import forced
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,9 +57,10 @@ class Run:
     def __init__(self, source: Database, target: Database, place: Path) -> None:
         self.source, self.target, self.place = source, target, place
 
-    def once(self, filters: dict[str, Any], targets: str = "all", **batch: Any) -> None:
+    def once(self, filters: dict[str, Any], targets: str = "all", way: str | None = None) -> None:
         """Catch up."""
-        assert build_pipeline(self._config(filters, targets, **batch), init=True).run(once=True)
+        pipeline = build_pipeline(self._config(filters, targets), init=True)
+        assert (forced(pipeline, way) if way else pipeline).run(once=True)
 
     def shown(self, filters: dict[str, Any]) -> list[str]:
         """What ``tail`` shows of the log, where no run is."""
@@ -68,7 +70,7 @@ class Run:
         first = LogReader(config.log_dir).first_lsn
         return list(follow(config.log_dir, first, entries, going=lambda: next(slices)))
 
-    def _config(self, filters: dict[str, Any], targets: str, **batch: Any) -> Config:
+    def _config(self, filters: dict[str, Any], targets: str) -> Config:
         every = {
             "postgres": {"postgres": {"url": self.target.url, "privileges": True}},
             "duckdb": {"duckdb": {"path": str(self.place / "target.duckdb")}},
@@ -82,7 +84,6 @@ class Run:
                 "source.postgres.url": self.source.url,
                 "targets": [{"name": name, **target} for name, target in chosen.items()],
                 "state_dir": str(self.place / "state"),
-                "batch": batch,
                 "modifiers": {"filter": {"tables": filters}},
             },
         )
@@ -147,7 +148,7 @@ def test_no_value_leaves(run: Run, spark: SparkSession, way: str, identity: str)
     run.once(WITHOUT)
     run.require_same()
     run.source.run(*CHANGES)
-    run.once(WITHOUT, decode=way)
+    run.once(WITHOUT, way=way)
     run.require_same()
     run.require_no_canary()
     assert not any("secret" in json.dumps(line) for line in run.lines())

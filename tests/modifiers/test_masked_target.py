@@ -13,6 +13,7 @@ from pgsluice.cli.main import main
 from pgsluice.errors import ConfigError, TransformError, UntypedValueError
 from pgsluice.pipeline.build import build_pipeline
 from pgsluice.pipeline.config import load_config
+from tests.modifiers.ruled import WAYS, forced
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +97,11 @@ def masked(login: str, name: str, mail: str | None, born: str, pay: int) -> tupl
 @pytest.mark.spark
 @pytest.mark.parametrize("way", ["driver", "tasks"])
 def test_rows_are_masked_and_found_again(
-    pair: tuple[Database, Database], tmp_path: Path, spark: SparkSession, way: str
+    pair: tuple[Database, Database],
+    tmp_path: Path,
+    spark: SparkSession,
+    way: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Copied, inserted, updated (keys too) and deleted rows are those of a target that masks in Python."""
     source, target = pair
@@ -107,20 +112,19 @@ def test_rows_are_masked_and_found_again(
         "INSERT INTO pairs SELECT 'canary' || n % 3, 'x' FROM generate_series(1, 9) n",
         "INSERT INTO plain VALUES (1, 'as it is')",
     )
-    batch = {"max_bytes": 20_000, "decode": way}
-    assert pipeline(source, target, tmp_path, RULES, batch).run(once=True)
-    many = 3000 if way == "tasks" else 20  # more than a small batch
+    monkeypatch.setattr("pgsluice.pipeline.copy.SMALL_BYTES", WAYS[way])
+    assert forced(pipeline(source, target, tmp_path, RULES), way).run(once=True)
     source.run(
         "UPDATE people SET login = 'moved-canary' || login WHERE pay % 2 = 0",
         "DELETE FROM people WHERE pay % 3 = 0",
         "UPDATE people SET name = 'Other Canary', mail = 'canary@kept.example', pay = 7 WHERE pay % 5 = 0",
         "INSERT INTO people SELECT 'late-canary' || n, 'Late Canary', NULL, date '2000-12-31', -1, NULL"
-        f" FROM generate_series(1, {many}) n",
+        " FROM generate_series(1, 50) n",
         "DELETE FROM pairs WHERE ctid IN (SELECT ctid FROM pairs WHERE a = 'canary1' LIMIT 2)",
         "UPDATE pairs SET a = 'longer canary' WHERE a = 'canary2'",
         "UPDATE plain SET v = 'still'",
     )
-    assert pipeline(source, target, tmp_path, RULES, batch).run(once=True)
+    assert forced(pipeline(source, target, tmp_path, RULES), way).run(once=True)
 
     plain = source.rows("SELECT login, name, mail, born::text, pay FROM people")
     found = target.rows("SELECT login, name, mail, born::text, pay, note FROM people")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgsluice.pipeline.config import Config
+    from pgsluice.source.postgres import PostgresSource
     from pgsluice.source.selection import Selection
     from pgsluice.source.temporary import TemporaryLog
 
@@ -69,8 +70,10 @@ def tail(
                 sys.stderr.write(f"nobody writes to {config.log_dir} now: waiting for pgsluice run\n")
             view.show(config.log_dir, start, lambda: None)
             return
+        from pgsluice.pipeline.build_source import build_source
+
         with _temporary(config) as log:
-            view.show(log.directory, start or "earliest", log.check)
+            view.show(log.directory, start or "earliest", log.check, build_source(config))
 
 
 @dataclass(slots=True)
@@ -87,7 +90,13 @@ class _View:
     def stop(self) -> None:
         self.stopped = True
 
-    def show(self, log: Path, start: str | None, check: Callable[[], None]) -> None:
+    def show(
+        self,
+        log: Path,
+        start: str | None,
+        check: Callable[[], None],
+        source: PostgresSource | None = None,
+    ) -> None:
         """Print lines of a log until stopped; ``check`` raises what ended the stream."""
         from pgsluice.changelog.position import Lsn
         from pgsluice.changelog.reader import LogReader
@@ -103,7 +112,10 @@ class _View:
             messages
             if self.raw
             else Entries(
-                as_json=self.as_json, wanted=wanted, chain=chain_of_others(self.config), spark=spark.child
+                as_json=self.as_json,
+                wanted=wanted,
+                chain=chain_of_others(self.config, source),
+                spark=spark.child,
             )
         )
 

@@ -17,6 +17,7 @@ from pgsluice.changelog.envelope import DELETE, INSERT, SNAPSHOT, SPARK_ENVELOPE
 from pgsluice.errors import ConfigError
 from pgsluice.modifiers.columns.choice import ColumnList  # noqa: TC001 - pydantic reads annotations
 from pgsluice.modifiers.expressions import Row, RowColumns, parse
+from pgsluice.modifiers.lineage import Lineage, said_of
 from pgsluice.modifiers.remembered import Remembered
 from pgsluice.schema.table_facts import version_of
 
@@ -83,8 +84,9 @@ class _Columns:
 class RowFilter:
     """The modifier that conditions make."""
 
-    def __init__(self, filters: Mapping[TableName, TableFilter]) -> None:
+    def __init__(self, filters: Mapping[TableName, TableFilter], lineage: Lineage | None = None) -> None:
         self._filters = dict(filters)
+        self.lineage = lineage or Lineage()
         self._tables: dict[int, TableFilter] = {}  # by number: a table keeps its filter when it is renamed
         self._made = Remembered(self.touches, self._columns)
 
@@ -98,10 +100,10 @@ class RowFilter:
         return filter_ is not None and set(_CODES) != {*filter_.operations}
 
     def _filter_of(self, version: TableVersion) -> TableFilter | None:
-        named = self._filters.get((version.schema, version.name))
-        if named is not None:
-            self._tables.setdefault(version.relid, named)
-        return self._tables.get(version.relid)
+        self.lineage.learn(version)
+        self.lineage.keep()
+        name = version.schema, version.name
+        return said_of(version.relid, name, self._filters, self._tables, self.lineage)
 
     def __call__(self, frame: DataFrame, tables: Mapping[int, TableVersion]) -> DataFrame:
         """The rows that go on, as what they are to the target."""
@@ -178,13 +180,15 @@ def _what(version: TableVersion) -> str:
 def filter_problems(
     spark: Callable[[], SparkSession], filters: Mapping[TableName, TableFilter], tables: Sequence[TableFacts]
 ) -> Iterator[str]:
-    """What is wrong with conditions, by the catalog of the source."""
+    """What is wrong with conditions, by the catalog; with those of a partitioned table, by its partitions."""
     facts = {(table.schema, table.name): table for table in tables}
-    for name, filter_ in filters.items():
-        table = facts.get(name)
-        if table is None:
+    for name in filters:
+        if name not in facts:
             yield f"{'.'.join(name)} has a filter, and no such table is replicated"
-        elif filter_.where is not None:
+    for table in tables:
+        names = (table.schema, table.name), *((parent.schema, parent.name) for parent in table.parents)
+        filter_ = next((filters[each] for each in names if each in filters), None)
+        if filter_ is not None and filter_.where is not None and not table.is_partitioned:
             yield from _problems_of(spark(), filter_.where, table)
 
 

@@ -24,6 +24,7 @@ from pgsluice.errors import TableChangedError, TargetSchemaError
 from pgsluice.observability.failpoints import failpoint
 from pgsluice.pipeline.copy import is_missing
 from pgsluice.pipeline.copy_plan import registered
+from pgsluice.pipeline.modify import know_tables
 from pgsluice.pipeline.schema_copy import read_schema
 from pgsluice.schema.match import OWN_SCHEMA
 from pgsluice.schema.renames import Renames
@@ -397,6 +398,7 @@ class TablesAnew:
         with source_errors(owner.source.url, "list the tables"), connect(owner.source.url) as conn:
             published = owner.source.tables(conn)
             asked = [table for table in published if wanted(table)]
+            know_tables(owner.chain, conn, [table.relation.relid for table in asked])
             if asked and not owner.applies_schema:
                 schema = read_schema(
                     owner.name, owner.sink, owner.source, owner.renames, conn, published, owner.chain

@@ -29,6 +29,7 @@ from pgsluice.errors import SourceError, TableRewrittenError, TargetError, Wrong
 from pgsluice.pipeline.batch import LogBatch, LogStep
 from pgsluice.pipeline.copy_plan import CopyPlan, CopyStep, after
 from pgsluice.pipeline.copy_report import CopyReport
+from pgsluice.pipeline.modify import know_tables
 from pgsluice.pipeline.policy import after_error, with_patience
 from pgsluice.pipeline.schema_copy import read_schema
 from pgsluice.pipeline.session import error_of_job
@@ -168,6 +169,7 @@ class TableCopy:
                 (table.relation.schema, table.relation.name) for table in published
             )
             self._note_unused_names(point.conn)
+            know_tables(self._chain, point.conn, [table.relation.relid for table in published])
             schema = read_schema(
                 self._name,
                 self._sink,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from pgsluice.changelog.arriving import BrokenOffError
 from pgsluice.errors import TableChangedError
 from pgsluice.modifiers.chain import Modification
-from pgsluice.modifiers.columns.apply import ColumnFilter
 from pgsluice.pipeline.arriving import ArrivingStep, EarlyStart
 from pgsluice.pipeline.batch import LogBatch, LogStep, SchemaStep, errors_of_jobs
 from pgsluice.pipeline.late_views import with_late_views
+from pgsluice.pipeline.modified_entries import hides_words, modified_entry
 from pgsluice.pipeline.passed_entries import PassedEntries, passed_entries
 from pgsluice.pipeline.schema_steps import (
     for_target,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pgsluice.pipeline.copy import CopySource
     from pgsluice.pipeline.intake import Intake
     from pgsluice.pipeline.letters.desk import Desk
+    from pgsluice.pipeline.modified_entries import ModifiedEntry
     from pgsluice.pipeline.standing import Standing
     from pgsluice.schema.entry import ObjectChange, SchemaEntry
     from pgsluice.schema.store import SchemaStore
@@ -143,13 +144,15 @@ class Feed:
             nonlocal entries, rewritten, renamed
             noted = self._noted(slice_)
             renamed = self._pass_over(noted.values())
+            modified = {range_: self._modified(entry) for range_, entry in noted.items()}
             entries = {
-                range_: for_target(self._without_columns(entry), standing.renames, self._way.catalog)
-                for range_, entry in noted.items()
+                range_: for_target(each.entry, standing.renames, self._way.catalog)
+                for range_, each in modified.items()
             }
             changes = [change for entry in entries.values() for change in entry.changes]
             self._note_made(changes, slice_.start)
-            rewritten = self._with_other_rows(changes) & standing.copied_tables
+            anew = self._with_other_rows(changes).union(*(each.anew for each in modified.values()))
+            rewritten = anew & standing.copied_tables
 
         if not standing.with_patience(read):
             return
@@ -211,10 +214,10 @@ class Feed:
             schema_copied=self._way.copies_schema,
         )
 
-    def _without_columns(self, entry: SchemaEntry) -> SchemaEntry:
-        for columns in self._way.chain.of_kind(ColumnFilter):
-            entry = columns.entry_without(entry)
-        return entry
+    def _modified(self, entry: SchemaEntry) -> ModifiedEntry:
+        source = self._way.source
+        carries = source.carries if source is not None else lambda _: True
+        return modified_entry(entry, self._way.chain, carries)
 
     def _with_other_rows(self, changes: Sequence[ObjectChange]) -> set[int]:
         """Tables whose rows have changed without a word in the stream."""
@@ -317,8 +320,12 @@ class Feed:
     def _passed(self, slice_: LogSlice) -> PassedEntries:
         """What is left of the changes of the schema in a slice, for a target that is given them as rows."""
         entries = [read_entry(range_) for range_ in slice_.ranges if range_.schema]
-        narrow = self._without_columns if self._way.chain.of_kind(ColumnFilter) else None
-        return passed_entries(entries, self._way.source, narrow)
+        return passed_entries(
+            entries,
+            self._way.source,
+            lambda entry: self._modified(entry).entry,
+            hides=hides_words(self._way.chain),
+        )
 
     def _resolve(
         self, ranges: Sequence[LogRange], after: Lsn, *, early: bool = False

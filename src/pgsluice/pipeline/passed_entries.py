@@ -91,17 +91,19 @@ class PassedEntries:
 def passed_entries(
     entries: Sequence[SchemaEntry],
     source: CopySource | None,
-    narrow: Callable[[SchemaEntry], SchemaEntry] | None,
+    narrow: Callable[[SchemaEntry], SchemaEntry],
+    *,
+    hides: bool,
 ) -> PassedEntries:
     """
     What is left of some entries.
 
-    ``narrow`` takes columns out of one; it is None where all of them go on.
+    ``narrow`` gives what modifiers leave of one; ``hides`` says whether they keep all texts of commands back.
     """
     changes, gone, untold = {}, [], set[str]()
     for entry in entries:
         left = entry if source is None else _of_tables(entry, source)
-        left = left if narrow is None else narrow(left)
+        left = narrow(left)
         if left.changes == entry.changes:
             continue
         untold.add(entry.statement)
@@ -109,7 +111,7 @@ def passed_entries(
             changes[str(entry.id)] = left.as_row()["changes"] or ""
         else:
             gone.append(str(entry.id))
-    hidden = (entry for entry in entries if narrow is not None or entry.statement in untold)
+    hidden = (entry for entry in entries if hides or entry.statement in untold)
     return PassedEntries(changes, tuple(gone), tuple(str(entry.id) for entry in hidden))
 
 

@@ -9,8 +9,9 @@ import pyarrow as pa
 from psycopg import sql
 
 from pgsluice.changelog.envelope import ENVELOPE, SNAPSHOT
-from pgsluice.pipeline.modify import build_chain
-from pgsluice.schema.table_facts import read_facts, version_of
+from pgsluice.modifiers.transformer.apply_arrow import ArrowTransformer
+from pgsluice.pipeline.modify import build_chain, know_source
+from pgsluice.schema.table_facts import read_facts_of_families, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,16 +62,20 @@ def previews(
     chain = build_chain(config, keeps=False).without_injector()
     with source.catalog() as conn:
         relids = [table.relid for table in source.tables_of(conn, config.name)]
-        for facts in read_facts(conn, relids):
-            if (facts.schema, facts.name) not in ruled:
+        tables = read_facts_of_families(conn, relids)
+        know_source(chain, tables)
+        changed = {relid for each in chain.of_kind(ArrowTransformer) for relid in each.reach.changed(tables)}
+        for facts in tables:
+            has_rules = (facts.schema, facts.name) in ruled or facts.relid in changed
+            if facts.is_partitioned or not has_rules:
                 continue
             before = _rows(conn, facts, rows)
             version = version_of(facts)
-            changed = chain.of({1: version}).apply_local(_entries(facts, before), spark)
+            after = chain.of({1: version}).apply_local(_entries(facts, before), spark)
             names = tuple(column.name for column in chain.narrowed(version).columns)
             places = [i for i, column in enumerate(facts.columns) if column.name in names]
             shown = [[row[place] for place in places] for row in before]
-            yield Preview(facts.qualified, names, shown, changed["values"].to_pylist())
+            yield Preview(facts.qualified, names, shown, after["values"].to_pylist())
 
 
 def _shown(value: str | None) -> str:

@@ -10,10 +10,11 @@ import structlog
 
 from pgsluice.errors import TargetError
 from pgsluice.modifiers.columns.apply import ColumnFilter
+from pgsluice.modifiers.transformer.apply_arrow import ArrowTransformer
 from pgsluice.postgres.session import database_identity
-from pgsluice.schema.table_facts import read_facts
+from pgsluice.schema.table_facts import read_facts, read_facts_of_families
 from pgsluice.sinks.base import TakesSchema
-from pgsluice.source.snapshot.catalog_schema import read_catalog_schema
+from pgsluice.source.snapshot.catalog_schema import read_catalog_schema, tells_values
 from pgsluice.source.snapshot.objects import named_objects
 from pgsluice.source.snapshot.roles import role_statements
 from pgsluice.source.snapshot.schema_dump import dump_schema
@@ -118,24 +119,31 @@ def read_schema(
     kept = [*(table.relation.relid for table in tables), *source.definitions(conn), *empty]
     without, quoted = tables_besides(conn, kept), bool(renames)
     owners, privileges = sink.schema_options.owners, sink.schema_options.privileges
-    columns = _columns_left_out(conn, tables, chain)
+    columns, secret = _columns_left_out(conn, tables, chain), _secret_columns(conn, tables, chain)
     dump = None
-    if columns:
-        logger.info("columns are left out: the schema is read from the catalogs", sink=name)
+    if columns or (secret and tells_values(conn, without, secret)):
+        logger.info("not all of the schema goes on: it is read from the catalogs", sink=name)
     else:
+        secret = {}
         dump = dump_schema(
             conn, snapshot, without=without, owners=owners, privileges=privileges, quoted=quoted
         )
-    if dump is None and not columns:
-        logger.info(
-            "no pg_dump of the source's version: its schema is read from the catalogs",
-            sink=name,
-            version=conn.info.server_version // 10000,
-        )
+        if dump is None:
+            logger.info(
+                "no pg_dump of the source's version: its schema is read from the catalogs",
+                sink=name,
+                version=conn.info.server_version // 10000,
+            )
     if dump is None:
         with conn.transaction(force_rollback=True):  # lets go of locks: reading a view takes some
             dump = read_catalog_schema(
-                conn, without=without, columns=columns, owners=owners, privileges=privileges, quoted=quoted
+                conn,
+                without=without,
+                columns=columns,
+                secret=secret,
+                owners=owners,
+                privileges=privileges,
+                quoted=quoted,
             )
     named = renames.with_owned(owned_sequences(conn)) if renames else renames
     roles = role_statements(conn) if sink.schema_options.roles else ()
@@ -152,3 +160,14 @@ def _columns_left_out(
     for each in filters:
         found |= each.left_out(facts)
     return found
+
+
+def _secret_columns(
+    conn: Connection, tables: Sequence[CopiedTable], chain: Chain
+) -> dict[int, Collection[int]]:
+    """By number of the table: the numbers of columns whose values a rule changes."""
+    transformers = chain.of_kind(ArrowTransformer)
+    if not transformers:
+        return {}
+    facts = read_facts_of_families(conn, [table.relation.relid for table in tables])
+    return {relid: numbers for each in transformers for relid, numbers in each.reach.changed(facts).items()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.rows import class_row, tuple_row
 
 from pgsluice.schema.pgtypes import is_built_in, resolve, with_typmod
-from pgsluice.schema.table import PgType, TableVersion, TypeKind
+from pgsluice.schema.table import Parent, PgType, TableVersion, TypeKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -72,6 +72,15 @@ ORDER BY part.place
 """
 
 
+_PARENTS = """
+SELECT c.oid::int8, n.nspname, c.relname
+FROM pg_catalog.pg_partition_ancestors(%s::pg_catalog.oid) WITH ORDINALITY AS above(relid, place)
+JOIN pg_catalog.pg_class c ON c.oid = above.relid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE above.place > 1
+ORDER BY above.place
+"""
+
 # Tables with columns of some types, or of types that are made of these: arrays, domains, composites.
 _TABLES_WITH = """
 WITH RECURSIVE made_of AS (
@@ -123,14 +132,21 @@ def tables_with(conn: psycopg.Connection[Any], types: Iterable[int]) -> set[int]
 
 
 def completed(version: TableVersion, conn: psycopg.Connection[Any]) -> TableVersion:
-    """A version of the stream with what only the catalog knows: numbers of columns, and what names a row."""
+    """A version of the stream with what only the catalog knows: numbers of columns, what names a row, …"""
     with conn.cursor(row_factory=tuple_row) as cursor:
         numbers: dict[str, int] = dict(cursor.execute(_NUMBERS, (version.relid,)).fetchall())
         naming = tuple(name for (name,) in cursor.execute(_NAMING, (version.relid,)))
+    parents = parents_of(conn, version.relid)
     columns = tuple(replace(column, number=numbers.get(column.name, 0)) for column in version.columns)
     if not naming and version.identity == "f":
         naming = tuple(column.name for column in columns)
-    return replace(version, columns=columns, naming=naming)
+    return replace(version, columns=columns, naming=naming, parents=parents)
+
+
+def parents_of(conn: psycopg.Connection[Any], relid: int) -> tuple[Parent, ...]:
+    """What a table is a partition of, the nearest first."""
+    with conn.cursor(row_factory=tuple_row) as cursor:
+        return tuple(Parent(*row) for row in cursor.execute(_PARENTS, (relid,)))
 
 
 def _build(oid: int, rows: Mapping[int, _Row]) -> PgType:

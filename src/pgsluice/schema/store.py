@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pgsluice.errors import LogFormatError, LogUnwritableError
 from pgsluice.schema.history import SchemaHistory
-from pgsluice.schema.table import Column, PgType, TableVersion
+from pgsluice.schema.table import Column, Parent, PgType, TableVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,8 @@ def _version(number: int, definition: str) -> TableVersion:
         Column(c["name"], _type(c["type"]), c["in_identity"], c["number"]) for c in fields.pop("columns")
     )
     naming, _ = tuple(fields.pop("naming")), fields.pop("former")
-    return replace(TableVersion(**fields, columns=columns, naming=naming), id=number)
+    parents = tuple(Parent(*each) for each in fields.pop("parents", ()))
+    return replace(TableVersion(**fields, columns=columns, naming=naming, parents=parents), id=number)
 
 
 def _type(fields: dict[str, Any]) -> PgType:

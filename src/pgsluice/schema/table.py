@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Identity = Literal["d", "n", "f", "i"]
 """REPLICA IDENTITY: default (primary key), nothing, full, index."""
@@ -41,6 +41,14 @@ class Column:
     number: int = 0  # pg_attribute.attnum, which survives renames; 0 when unknown
 
 
+class Parent(NamedTuple):
+    """A partitioned table that another one is a partition of."""
+
+    relid: int
+    schema: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class TableVersion:
     """A table between two changes of its definition."""
@@ -53,6 +61,7 @@ class TableVersion:
     columns: tuple[Column, ...]
     naming: tuple[str, ...] = field(default=())  # columns that tell rows apart for people; by the catalog
     former: tuple[tuple[int, str], ...] = field(default=())  # numbers and names of columns in other versions
+    parents: tuple[Parent, ...] = field(default=())  # of a partition, the nearest first; by the catalog
 
     def former_names(self, column: Column) -> set[str]:
         """What a column was called before; empty when that is not known."""

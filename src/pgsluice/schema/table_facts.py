@@ -1,13 +1,13 @@
-"""What the catalog says of tables before any row of them has come: types, NULLs, and what must be unique."""
+"""What the catalog says of tables before any row of them has come: types, NULLs, keys, partitions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg.rows import namedtuple_row
 
-from pgsluice.schema.catalog import describe_types
+from pgsluice.schema.catalog import describe_types, parents_of
 from pgsluice.schema.pgtypes import is_built_in, resolve, with_typmod
 from pgsluice.schema.table import Column, TableVersion
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from pgsluice.schema.table import Identity, PgType
+    from pgsluice.schema.table import Identity, Parent, PgType
 
 _COLUMNS = """
 SELECT a.attrelid::int8 AS relid, n.nspname AS schema, c.relname AS name, c.relreplident::text AS identity,
@@ -28,7 +28,16 @@ SELECT a.attrelid::int8 AS relid, n.nspname AS schema, c.relname AS name, c.relr
                JOIN pg_catalog.pg_depend d ON d.classid = g.tableoid AND d.objid = g.oid
                 AND d.refclassid = c.tableoid AND d.refobjid = c.oid AND d.refobjsubid <> a.attnum
                JOIN pg_catalog.pg_attribute f ON f.attrelid = c.oid AND f.attnum = d.refobjsubid
-              WHERE g.adrelid = c.oid AND g.adnum = a.attnum AND a.attgenerated <> '') AS made_from
+              WHERE g.adrelid = c.oid AND g.adnum = a.attnum AND a.attgenerated <> '') AS made_from,
+       (SELECT pg_catalog.pg_get_expr(g.adbin, g.adrelid) FROM pg_catalog.pg_attrdef g
+         WHERE g.adrelid = c.oid AND g.adnum = a.attnum AND a.attgenerated <> '') AS made_by,
+       c.relkind = 'p' AS partitioned,
+       -- The server keeps a column that rows are told to partitions by as a part of its table.
+       c.relkind = 'p' AND EXISTS (
+           SELECT FROM pg_catalog.pg_depend d
+            WHERE d.classid = c.tableoid AND d.objid = c.oid AND d.objsubid = a.attnum
+              AND d.refclassid = c.tableoid AND d.refobjid = c.oid AND d.refobjsubid = 0
+              AND d.deptype = 'i') AS places_rows
 FROM pg_catalog.pg_attribute a
 JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -53,11 +62,34 @@ SELECT i.indrelid::int8, i.indisreplident OR i.indisprimary AND c.relreplident =
        array_agg(DISTINCT a.attname::text ORDER BY a.attname::text)
 FROM pg_catalog.pg_index i
 JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
-JOIN pg_catalog.pg_constraint o ON o.conindid = i.indexrelid AND o.conrelid = i.indrelid
+JOIN pg_catalog.pg_constraint o ON o.conindid = i.indexrelid AND o.conrelid = i.indrelid AND o.contype <> 'f'
 JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (o.conkey)
 WHERE i.indisunique AND i.indrelid = ANY (%s::pg_catalog.oid[])
 GROUP BY i.indexrelid, i.indrelid, 2
 """
+
+# Each part of a key by itself. What partitions have of their root's keys is not told again.
+_REFERENCES = """
+SELECT r.conrelid::int8 AS relid, a.attname AS "column", n.nspname AS schema, c.relname AS name,
+       f.attname AS referred
+FROM pg_catalog.pg_constraint r
+CROSS JOIN LATERAL unnest(r.conkey, r.confkey) AS part(own, other)
+JOIN pg_catalog.pg_attribute a ON a.attrelid = r.conrelid AND a.attnum = part.own
+JOIN pg_catalog.pg_attribute f ON f.attrelid = r.confrelid AND f.attnum = part.other
+JOIN pg_catalog.pg_class c ON c.oid = r.confrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE r.contype = 'f' AND r.conparentid = 0 AND r.conrelid = ANY (%s::pg_catalog.oid[])
+ORDER BY r.conrelid, r.oid, part.own
+"""
+
+
+class Reference(NamedTuple):
+    """A column of a foreign key, and the column that it points at."""
+
+    column: str
+    schema: str
+    table: str
+    referred: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +102,8 @@ class ColumnFacts:
     number: int  # pg_attribute.attnum, which survives renames
     generated: bool
     made_from: frozenset[str]  # the columns that it is generated from
+    made_by: str | None = None  # the expression that generates it
+    places_rows: bool = False  # whether rows go to one partition or another by it
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +118,9 @@ class TableFacts:
     key: frozenset[str]  # columns by which UPDATE and DELETE find their row; with FULL none
     unique: tuple[tuple[str, ...], ...]  # the columns of each index that allows no duplicates
     has_family: bool  # whether its columns are also those of others: partitions, heirs, a type
+    is_partitioned: bool = False  # has no rows of its own
+    parents: tuple[Parent, ...] = ()  # of a partition: the nearest first
+    references: tuple[Reference, ...] = ()
 
     @property
     def qualified(self) -> str:
@@ -96,11 +133,31 @@ def read_facts(conn: psycopg.Connection[Any], relids: Sequence[int]) -> list[Tab
     with conn.cursor(row_factory=namedtuple_row) as cursor:
         rows: list[Any] = cursor.execute(_COLUMNS, (list(relids),)).fetchall()
         indexes: list[Any] = cursor.execute(_UNIQUE, (list(relids), list(relids))).fetchall()
+        references: list[Any] = cursor.execute(_REFERENCES, (list(relids),)).fetchall()
     types = describe_types(conn, (row.type for row in rows))
     tables: dict[int, list[Any]] = {}
     for row in rows:
         tables.setdefault(row.relid, []).append(row)
-    return [_facts(tables[relid], indexes, types) for relid in relids if relid in tables]
+    found = [_facts(tables[relid], indexes, types) for relid in relids if relid in tables]
+    return [
+        replace(
+            table,
+            parents=parents_of(conn, table.relid) if table.has_family else (),
+            references=tuple(
+                Reference(row.column, row.schema, row.name, row.referred)
+                for row in references
+                if row.relid == table.relid
+            ),
+        )
+        for table in found
+    ]
+
+
+def read_facts_of_families(conn: psycopg.Connection[Any], relids: Sequence[int]) -> list[TableFacts]:
+    """The same, and before them the partitioned tables that they are partitions of."""
+    found = read_facts(conn, relids)
+    above = dict.fromkeys(parent.relid for table in found for parent in reversed(table.parents))
+    return [*read_facts(conn, [relid for relid in above if relid not in relids]), *found]
 
 
 def version_of(facts: TableFacts) -> TableVersion:
@@ -108,7 +165,9 @@ def version_of(facts: TableFacts) -> TableVersion:
     columns = tuple(
         Column(each.name, each.type, each.name in facts.key, each.number) for each in facts.columns
     )
-    return TableVersion(1, facts.relid, facts.schema, facts.name, facts.identity, columns)
+    return TableVersion(
+        1, facts.relid, facts.schema, facts.name, facts.identity, columns, parents=facts.parents
+    )
 
 
 def _facts(rows: Sequence[Any], indexes: Sequence[Any], types: dict[int, PgType]) -> TableFacts:
@@ -123,6 +182,8 @@ def _facts(rows: Sequence[Any], indexes: Sequence[Any], types: dict[int, PgType]
             row.number,
             row.generated,
             frozenset(row.made_from),
+            row.made_by,
+            row.places_rows,
         )
         for row in rows
     )
@@ -135,4 +196,5 @@ def _facts(rows: Sequence[Any], indexes: Sequence[Any], types: dict[int, PgType]
         key if first.identity != "f" else frozenset(),
         tuple(dict.fromkeys(tuple(index.columns) for index in own)),
         first.family,
+        first.partitioned,
     )

@@ -8,8 +8,6 @@ in a file of the state directory: the targets were made by it.
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from pgsluice.errors import TransformError
+from pgsluice.modifiers.kept_file import read_kept, write_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -192,12 +191,7 @@ class ColumnChoices:
         with self._lock:
             if self._is_kept or not self._writes or self._path is None:
                 return
-            fresh = self._path.with_suffix(".new")
-            with open(fresh, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-                json.dump({relid: asdict(table) for relid, table in self._tables.items()}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self._path)
+            write_kept(self._path, {relid: asdict(table) for relid, table in self._tables.items()})
             self._is_kept = True
 
     def _note(self, names: list[Any], name: Any) -> None:
@@ -211,13 +205,11 @@ def _pair(name: list[str]) -> TableName:
 
 
 def _read(path: Path | None) -> dict[int, JudgedTable]:
-    if path is None or not path.exists():
-        return {}
     return {
         int(relid): JudgedTable(
             table["names"],
             {int(number): JudgedColumn(**column) for number, column in table["columns"].items()},
             table["shapes"],
         )
-        for relid, table in json.loads(path.read_text()).items()
+        for relid, table in (read_kept(path) or {}).items()
     }

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Final
 from pgsluice.errors import TransformError
 from pgsluice.modifiers.expressions import Row, RowColumns
 from pgsluice.modifiers.remembered import Remembered
+from pgsluice.modifiers.transformer.described import DescribedRules
 from pgsluice.modifiers.transforms.base import ArrowTransform, Cell, longest
 from pgsluice.modifiers.transforms.sql import quoted
+from pgsluice.schema.match import OWN_SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from pgsluice.modifiers.transformer.reach import Reach
     from pgsluice.modifiers.transformer.rules import ColumnRule, Transformations
     from pgsluice.modifiers.transforms.lookup import Lookups
+    from pgsluice.schema.entry import Definition, SchemaEntry
     from pgsluice.schema.table import PgType, TableVersion
 
 _ROWS: Final[tuple[Row, ...]] = ("values", "old")
@@ -50,14 +53,41 @@ class Transformer:
         self._salt = salt
         self.reach = reach
         self.lookups = lookups
+        self._described = DescribedRules(reach)
         self._made = Remembered(self.touches, self._columns)
+        self._age = 0  # of the rules that it was made by
 
     def touches(self, version: TableVersion) -> bool:
         """Whether a table has rules."""
+        if version.schema == OWN_SCHEMA:  # changes of the schema: what is in them is seen to by itself
+            return False
         return self.reach.rules_of(version) is not None or self._rules.is_strict(None)
+
+    @property
+    def changes_values(self) -> bool:
+        """Whether there are values that must not leave."""
+        return self._rules.changes_values
+
+    def learn_entry(self, entry: SchemaEntry) -> set[int]:
+        """Learn from a change of the schema; gives tables whose rows have to be copied anew for it."""
+        return self.reach.learn_entry(entry) | self._described.filled(entry)
+
+    def require_rules(self, oid: int, of: Definition) -> None:
+        """Raise when a table gets a column that has no rule and must: before anything of it leaves."""
+        name, columns = (of["schema"], of["name"]), {each["name"]: each["number"] for each in of["columns"]}
+        if self._rules.is_strict(self.reach.learn(oid, name, columns)):
+            ruled = self.reach.by_number(oid, name, columns)
+            added = [each for each in of["columns"] if "generated" not in each]
+            _require_all(".".join(name), [each["name"] for each in added if each["number"] not in ruled])
+
+    def entry_without(self, entry: SchemaEntry) -> SchemaEntry:
+        """A change of the schema without values of columns that are changed."""
+        return self._described.without_values(entry)
 
     def __call__(self, frame: DataFrame, tables: Mapping[int, TableVersion]) -> DataFrame:
         """The frame with changed values."""
+        if self._age != self.reach.age:
+            self._made, self._age = Remembered(self.touches, self._columns), self.reach.age
         made, names = self._made.of(frame, tables), frame.columns
         if made is None:
             return frame
@@ -127,12 +157,17 @@ class Transformer:
 
 def _require_rules(version: TableVersion, ruled: Mapping[int, ColumnRule]) -> None:
     """Raise when a column has no rule: no value of it may leave."""
-    missing = [column.name for i, column in enumerate(version.columns) if i not in ruled]
+    _require_all(
+        version.qualified, [column.name for i, column in enumerate(version.columns) if i not in ruled]
+    )
+
+
+def _require_all(table: str, missing: Sequence[str]) -> None:
     if missing:
         raise TransformError(
-            f"{version.qualified} has columns without a rule, and validation is strict: {', '.join(missing)}",
+            f"{table} has columns without a rule, and validation is strict: {', '.join(missing)}",
             remedy="Add rules for them, noop to let values go as they are, and start again",
-            table=version.qualified,
+            table=table,
         )
 
 

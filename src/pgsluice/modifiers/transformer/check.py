@@ -6,6 +6,13 @@ import difflib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
+from pgsluice.modifiers.transformer.check_place import place_problems, telling_columns
+from pgsluice.modifiers.transformer.references import (
+    Rules,
+    parents_by_name,
+    pointers,
+    reference_problems,
+)
 from pgsluice.modifiers.transforms.base import family, longest
 
 if TYPE_CHECKING:
@@ -41,19 +48,25 @@ class RuleProblem:
 
 
 def rule_problems(rules: Transformations, tables: Iterable[TableFacts]) -> list[RuleProblem]:
-    """Every fault, in the order of the rules; then tables that have none and must."""
+    """Every fault, in the order of the rules; then tables that have none and must; then foreign keys."""
     facts = {(table.schema, table.name): table for table in tables}
+    named, above = Rules(rules), parents_by_name(facts.values())
+    named.follow(pointers(facts.values()), above)
     found: list[RuleProblem] = []
-    for each in rules.table_transformers:
-        table = facts.get((each.schema_, each.table))
-        if table is None:
+    for name, each in named.named.items():
+        if name not in facts:
             found.append(_unknown_table(each, facts.values()))
         else:
-            found += _of_table(rules, each, table)
-    ruled = {(each.schema_, each.table) for each in rules.table_transformers}
-    if rules.is_strict(None):
-        found += [_without_rules(table) for name, table in facts.items() if name not in ruled]
-    return found
+            found += _of_table(rules, each, facts[name])
+    known = {(each.column, each.problem) for each in found}  # what is wrong with a root is said once
+    for name, table in facts.items():
+        own = named.of(name, above[name])
+        if own is None and rules.is_strict(None) and not table.is_partitioned:
+            found.append(_without_rules(table))
+        elif own is not None and name not in named.named:
+            inherited = _of_table(rules, own, table)
+            found += [each for each in inherited if (each.column, each.problem) not in known]
+    return [*found, *(RuleProblem(*each) for each in reference_problems(named, facts.values()))]
 
 
 def _unknown_table(rules: TableRules, tables: Iterable[TableFacts]) -> RuleProblem:
@@ -86,6 +99,8 @@ def _of_table(rules: Transformations, own: TableRules, table: TableFacts) -> Ite
             continue
         for problem, remedy in _of_column(rule, columns[name], table, rules.on_error):
             yield RuleProblem(table.qualified, name, problem, remedy)
+    for name, problem, remedy in telling_columns(own, table):
+        yield RuleProblem(table.qualified, name, problem, remedy)
     if rules.is_strict(own):
         for column in table.columns:
             if column.name not in own.column_transformers:
@@ -101,6 +116,8 @@ def _of_column(
     rule: ColumnRule, column: ColumnFacts, table: TableFacts, on_error: OnError
 ) -> Iterator[tuple[str, str]]:
     transform = rule.transform
+    if rule.changes_values:
+        yield from place_problems(column)
     kind = family(column.type)
     if transform.families is not None and kind not in transform.families:
         takes = ", ".join(sorted(transform.families))

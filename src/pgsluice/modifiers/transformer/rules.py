@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from pgsluice.modifiers.transforms.base import Transform  # noqa: TC001 - pydantic reads the annotations
+from pgsluice.modifiers.transforms.fixed import Noop
 from pgsluice.modifiers.transforms.registry import make
 
 _HIDDEN: Final = "**********"  # as pydantic writes secrets
@@ -27,6 +28,7 @@ OnError = Annotated[
     BeforeValidator(lambda value: _SPELLINGS.get(value, value) if isinstance(value, str) else value),
 ]
 ValidationMode = Literal["relaxed", "strict", "table_level"]
+References = Literal["follow", "check", "ignore"]
 
 
 class _Rules(BaseModel):
@@ -56,6 +58,9 @@ class ColumnRule(_Rules):
 
     allow_uniqueness_loss: bool = False
     """Lets a key or a unique column have a transformer that may make two values one."""
+
+    references: References | None = None
+    """Of columns that point at this one by a foreign key; by default what transformations.references says."""
 
     _transform: Transform = PrivateAttr()
 
@@ -87,6 +92,11 @@ class ColumnRule(_Rules):
         """The transformer with its parameters."""
         return self._transform
 
+    @property
+    def changes_values(self) -> bool:
+        """Whether values don't go as they are."""
+        return not isinstance(self._transform, Noop)
+
 
 class TableRules(_Rules):
     """The rules of one table."""
@@ -115,6 +125,9 @@ class Transformations(_Rules):
 
     allow_plain: bool = False
     """Must be true for pass_through: plain values may leave then."""
+
+    references: References = "check"
+    """Of foreign keys onto a changed column: follow gives them its rule; check, they must have it; ignore."""
 
     salt: SecretStr | None = None
     """The secret of deterministic transformers; without one, one is made and kept in state_dir."""
@@ -158,6 +171,15 @@ class Transformations(_Rules):
 
     def __bool__(self) -> bool:
         return bool(self.table_transformers) or self.validation_mode == "strict"
+
+    @property
+    def changes_values(self) -> bool:
+        """Whether any rule does."""
+        return any(
+            rule.changes_values
+            for rules in self.table_transformers
+            for rule in rules.column_transformers.values()
+        )
 
     def is_strict(self, rules: TableRules | None) -> bool:
         """Whether every column of a table must have a rule."""

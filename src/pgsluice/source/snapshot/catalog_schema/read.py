@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from pgsluice.schema.literals import TELLING
 from pgsluice.schema.statements import SchemaDump, SchemaStatement
 from pgsluice.source.snapshot.catalog_schema import constraints, kinds, rights, tables, views
 from pgsluice.source.snapshot.catalog_schema.found import OWN, ObjectId, rows
 from pgsluice.source.snapshot.catalog_schema.order import Needs, before_rows, in_order, without_needing
+from pgsluice.source.snapshot.catalog_schema.secrets import Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -31,6 +33,7 @@ def read_catalog_schema(
     privileges: bool,
     quoted: bool = False,
     columns: Mapping[int, Collection[int]] | None = None,
+    secret: Mapping[int, Collection[int]] | None = None,
 ) -> SchemaDump:
     """
     The schema at the connection's snapshot; what can't be read from the catalogs is named in a warning.
@@ -41,18 +44,32 @@ def read_catalog_schema(
         privileges: whether grants are kept.
         quoted: whether every identifier stands in quotes.
         columns: to leave out, with all that is made with them; by the numbers of tables and columns.
+        secret: columns of which no value may stand in a statement; by the same numbers.
     """
-    with _quoting(conn, quoted):
-        return _read(conn, _left_out(conn, without), columns or {}, owners=owners, privileges=privileges)
+    with _quoting(conn, quoted or bool(secret)):
+        secrets = Secrets(conn, secret or {})
+        return _read(
+            conn, _left_out(conn, without), columns or {}, secrets, owners=owners, privileges=privileges
+        )
+
+
+def tells_values(conn: Connection, without: Collection[str], secret: Mapping[int, Collection[int]]) -> bool:
+    """Whether the schema has values of such columns in its words."""
+    with _quoting(conn, True):
+        secrets = Secrets(conn, secret)
+        _read(conn, _left_out(conn, without), {}, secrets, owners=False, privileges=False, quiet=True)
+        return secrets.are_told
 
 
 def _read(
     conn: Connection,
     left_out: set[int],
     columns: Mapping[int, Collection[int]],
+    secrets: Secrets,
     *,
     owners: bool,
     privileges: bool,
+    quiet: bool = False,
 ) -> SchemaDump:
     needs = Needs(conn, columns)
     late = needs.late_defaults()
@@ -73,23 +90,25 @@ def _read(
             *kinds.types(conn),
             *kinds.sequences(conn),
             *kinds.routines(conn),
-            *tables.tables(conn, late, columns),
+            *tables.tables(conn, late, columns, secrets),
             *constraints.constraints(conn),
             *views.views(conn),
             *views.actions(conn),
         )
     )
-    _name_the_rest(conn, needs)
+    if not quiet:
+        _name_the_rest(conn, needs)
     graph = needs.graph(objects)
-    objects, gone = without_needing(objects, needs.made_with_them(), graph)
-    for each in gone:
-        logger.warning("left out", kind=each.kind, name=each.name, reason=_WITHOUT)
+    telling = secrets.telling(objects)
+    objects, gone = without_needing(objects, needs.made_with_them() | telling, graph)
+    if not quiet:
+        _name_the_gone(gone, telling, secrets.defaults)
     ordered = in_order(objects, graph)
     before = before_rows(ordered, graph)
     owned = rights.owners(conn) if owners else {}
     about = [*(wanted(rights.grants(conn)) if privileges else ()), *wanted(rights.comments(conn))]
     never = {each.id for each in gone}
-    about = [each for each in about if each.id not in never]
+    about = [each for each in about if each.id not in never and not secrets.is_comment(each)]
     return SchemaDump(
         tuple(_statement(each, owned) for each in ordered if each.id in before),
         (
@@ -97,6 +116,14 @@ def _read(
             *(_statement(each, {}) for each in about),
         ),
     )
+
+
+def _name_the_gone(gone: Iterable[Found], telling: Collection[ObjectId], defaults: Iterable[str]) -> None:
+    for each in gone:
+        reason = TELLING if each.id in telling else _WITHOUT
+        logger.warning("left out", kind=each.kind, name=each.name, reason=reason)
+    for name in defaults:
+        logger.warning("left out", kind="DEFAULT", name=name, reason=TELLING)
 
 
 def _statement(found: Found, owned: dict[ObjectId, str]) -> SchemaStatement:

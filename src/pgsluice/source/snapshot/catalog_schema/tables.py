@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
     from pgsluice.postgres.session import Connection
+    from pgsluice.source.snapshot.catalog_schema.secrets import Secrets
 
 
 def tables(
-    conn: Connection, late: Container[ObjectId], without: Mapping[int, Container[int]]
+    conn: Connection, late: Container[ObjectId], without: Mapping[int, Container[int]], secrets: Secrets
 ) -> Iterator[Found]:
     """
     Tables, which of them are partitions of which, and defaults that can only be set later.
@@ -32,7 +33,7 @@ def tables(
     columns: dict[int, list[Any]] = {}
     for column in rows(conn, _COLUMNS):
         if column.attnum not in without.get(column.table_oid, ()):
-            columns.setdefault(column.table_oid, []).append(column)
+            columns.setdefault(column.table_oid, []).append(secrets.told(column))
     for table in rows(conn, _TABLES):
         held = columns.get(table.oid, [])
         yield Found(
@@ -131,6 +132,7 @@ SELECT c.tableoid AS catalog, c.oid, n.nspname || '.' || c.relname AS name, c.re
 # From 18 on NOT NULL is a rule with a name; one that was never checked comes with the other rules.
 _COLUMNS: Final = f"""
 SELECT a.attrelid AS table_oid, a.attnum, a.attislocal, a.attnotnull, quote_ident(a.attname) AS quoted,
+       concat_ws('.', n.nspname, c.relname, a.attname) AS named,
        format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod))
        || {COLLATED.format(has="a.attcollation", usual="t.typcollation")} AS definition,
        CASE WHEN a.attgenerated <> '' THEN format(' GENERATED ALWAYS AS (%s)%s',
