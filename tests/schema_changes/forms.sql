@@ -1613,7 +1613,7 @@ CREATE AGGREGATE {s}.gone(int) (SFUNC = int4larger, STYPE = int); DROP AGGREGATE
 -- query
 CREATE AGGREGATE {s}.n(*) (SFUNC = int8inc, STYPE = int8, INITCOND = '0', PARALLEL = SAFE, COMBINEFUNC = int8pl)
 -- query
-CREATE AGGREGATE {s}.sum2(int) (SFUNC = {s}.add, STYPE = int, MSFUNC = {s}.add, MINVFUNC = int4mi, MSTYPE = int, SSPACE = 8)
+CREATE AGGREGATE {s}.sum2(int) (SFUNC = {s}.add, STYPE = int, MSFUNC = int4pl, MINVFUNC = int4mi, MSTYPE = int, SSPACE = 8)
 -- query
 CREATE AGGREGATE {s}.greatest(int) (SFUNC = int4larger, STYPE = int, SORTOP = >)
 -- query
