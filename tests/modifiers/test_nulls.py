@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -43,7 +44,12 @@ def changed(
     rows = entries([(1, row, None)])
     at = rows.schema.get_field_index("commit_lsn")
     rows = rows.set_column(at, rows.schema.field(at), pa.array([1], rows.schema.field(at).type))
-    found = chain.of({1: version_of(table)}).apply_local(rows, lambda: spark)
+    version = version_of(table)
+    unnumbered = replace(version, columns=tuple(replace(each, number=0) for each in version.columns))
+    first, found = (chain.of({1: each}).apply_local(rows, lambda: spark) for each in (version, unnumbered))
+    assert [text is None for text in first["values"][0].as_py()] == [
+        text is None for text in found["values"][0].as_py()
+    ]
     return found["values"].to_pylist()[0]
 
 

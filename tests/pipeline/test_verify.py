@@ -303,7 +303,7 @@ modifiers:
         table: person
         column_transformers:
           id: {name: hash}
-          nick: {name: string}
+          nick: {name: sql, parameters: {expression: "concat(left(nick, 0), uuid())"}}
       - schema: public
         table: badge
         column_transformers:

@@ -31,6 +31,20 @@ if TYPE_CHECKING:
     from pgsluice.schema.table_facts import TableFacts
 
 
+_Place = tuple[int, int | str]
+"""A table and a column, by their numbers; by the column's name where the number is not known."""
+
+
+def _places(table: TableFacts, names: set[str]) -> set[_Place]:
+    chosen = [column for column in table.columns if column.name in names]
+    return {(table.relid, key) for column in chosen for key in (column.number, column.name)}
+
+
+def _place(version: TableVersion, index: int) -> _Place:
+    column = version.columns[index]
+    return version.relid, column.number or column.name
+
+
 class Reach:
     """
     The rules by what they are for.
@@ -61,8 +75,8 @@ class Reach:
             relid: named[name] for relid, name in self.book.tables.items() if name in named
         }
         self._numbers: dict[int, dict[str, int]] = {}  # by number of the table: those of ruled columns
-        self._not_null: set[tuple[int, int]] = set()  # tables and columns, by their numbers
-        self._random: set[tuple[int, int]] = set()  # those whose expressions go by chance
+        self._not_null: set[_Place] = set()
+        self._random: set[_Place] = set()  # columns whose expressions go by chance
         self._described: dict[tuple[int, str], set[int]] = {}  # by table and name: numbers of columns
         self._called: dict[TableName, set[str]] = {}  # by name of the table: columns that are changed
         self._noted: set[TableVersion] = set()
@@ -73,7 +87,7 @@ class Reach:
         self.book.follow(self._rules.follow(pointers(tables), parents_by_name(tables)))
         for table in tables:
             numbers = {column.name: column.number for column in table.columns}
-            self._not_null |= {(table.relid, column.number) for column in table.columns if column.not_null}
+            self._not_null |= _places(table, {column.name for column in table.columns if column.not_null})
             self.learn(table.relid, (table.schema, table.name), numbers)
 
     def learn_entry(self, entry: SchemaEntry) -> set[int]:
@@ -130,16 +144,15 @@ class Reach:
 
     def takes_null(self, version: TableVersion, index: int) -> bool:
         """Whether a column may be NULL, as far as the catalog was asked."""
-        return (version.relid, version.columns[index].number) not in self._not_null
+        return _place(version, index) not in self._not_null
 
     def note_random(self, table: TableFacts, columns: Iterable[str]) -> None:
         """Remember whose expressions go by chance, which only an analysis tells."""
-        self._random |= {(table.relid, each.number) for each in table.columns if each.name in set(columns)}
+        self._random |= _places(table, set(columns))
 
     def is_deterministic(self, version: TableVersion, index: int, rule: ColumnRule) -> bool:
         """Whether a rule always gives the same for the same value."""
-        known = (version.relid, version.columns[index].number) not in self._random
-        return rule.transform.is_deterministic and known
+        return rule.transform.is_deterministic and _place(version, index) not in self._random
 
     def rules_of(self, version: TableVersion) -> TableRules | None:
         """The rules of a table: those of its name, or those it had under another, or of its parent."""
