@@ -57,10 +57,11 @@ def _live(pipeline: Pipeline, ended: threading.Event) -> None:
     from rich.live import Live
 
     rates = _Rates()
-    with Live(console=Console(stderr=True), refresh_per_second=4, transient=False) as live:
+    # Drawn by this thread alone: one of Live's own would draw each view twice, and at times after the next.
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=False) as live:
         while not ended.wait(_VIEW_SECONDS):
-            live.update(_view(pipeline, rates))
-        live.update(_view(pipeline, rates))
+            live.update(_view(pipeline, rates), refresh=True)
+        live.update(_view(pipeline, rates), refresh=True)
 
 
 def _view(pipeline: Pipeline, rates: _Rates) -> Table:
