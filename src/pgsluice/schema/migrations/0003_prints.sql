@@ -288,8 +288,13 @@ SELECT jsonb_strip_nulls(CASE class
             SELECT jsonb_build_object('schema', p.pronamespace::int8, 'create', f.print, 'needs', f.print,
                        'arguments', p.proargtypes::text, 'result', f.print)
               FROM pg_proc p CROSS JOIN LATERAL (SELECT pgsluice.print_of(to_jsonb(p), 'proname', 'pronamespace',
-                   'proowner', 'proacl') || coalesce((SELECT pgsluice.print_of(to_jsonb(a)) FROM pg_aggregate a
-                   WHERE a.aggfnoid = p.oid), '') AS print) f
+                   'proowner', 'proacl', 'prosupport') || coalesce((
+                   SELECT pgsluice.print_of(to_jsonb(a) || jsonb_build_object(  -- functions have their names there
+                              'aggfnoid', 0, 'aggtransfn', a.aggtransfn::oid, 'aggfinalfn', a.aggfinalfn::oid,
+                              'aggcombinefn', a.aggcombinefn::oid, 'aggserialfn', a.aggserialfn::oid,
+                              'aggdeserialfn', a.aggdeserialfn::oid, 'aggmtransfn', a.aggmtransfn::oid,
+                              'aggminvtransfn', a.aggminvtransfn::oid, 'aggmfinalfn', a.aggmfinalfn::oid))
+                     FROM pg_aggregate a WHERE a.aggfnoid = p.oid), '') AS print) f
              WHERE p.oid = object)
        WHEN 'pg_trigger'::regclass THEN (
             SELECT jsonb_build_object('schema', 'of ' || t.tgrelid, 'table', t.tgrelid::int8,
