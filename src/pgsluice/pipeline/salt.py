@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import tempfile
+import threading
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +33,7 @@ def salt_of(rules: Transformations, state_dir: Path, *, keeps: bool) -> Callable
     given = rules.salt
 
     @cache
-    def salt() -> bytes:
+    def made() -> bytes:
         if keeps:
             prepare_directory(state_dir)
             (state_dir / _CHANGED).touch(mode=0o600)
@@ -42,6 +43,12 @@ def salt_of(rules: Transformations, state_dir: Path, *, keeps: bool) -> Callable
         if not keeps and not path.exists():
             return _new_salt()
         return _kept_salt(path)
+
+    lock = threading.Lock()  # every loop asks, and the directory is probed once
+
+    def salt() -> bytes:
+        with lock:
+            return made()
 
     return salt
 

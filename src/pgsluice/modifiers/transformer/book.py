@@ -55,7 +55,7 @@ class RuleBook:
         self._path = path if writes else None
         self._lock = threading.Lock()  # every loop asks
         self._is_kept = True
-        found = kept or {"columns": {}, "followed": [], "tables": {}, "numbers": {}}
+        found = kept or {"columns": {}, "followed": [], "tables": {}, "numbers": {}, "names": {}}
         self._columns = {
             int(relid): {int(number): print_ for number, print_ in columns.items()}
             for relid, columns in found["columns"].items()
@@ -64,6 +64,9 @@ class RuleBook:
         self._tables = {int(relid): (name[0], name[1]) for relid, name in found["tables"].items()}
         self._numbers: dict[int, dict[str, int]] = {
             int(relid): numbers for relid, numbers in found["numbers"].items()
+        }
+        self._names: dict[int, dict[str, list[int]]] = {
+            int(relid): names for relid, names in found["names"].items()
         }
 
     @property
@@ -84,6 +87,19 @@ class RuleBook:
     def has_changed_any(self) -> bool:
         """Whether values of any column were changed."""
         return any(print_ != PLAIN for columns in self._columns.values() for print_ in columns.values())
+
+    def numbers_called(self, relid: int, name: str) -> set[int]:
+        """The numbers of columns of a table that are or were called so."""
+        return {*self._names.get(relid, {}).get(name, ())}
+
+    def note_names(self, relid: int, columns: Mapping[str, int]) -> None:
+        """The columns of a table are called so."""
+        with self._lock:
+            known = self._names.setdefault(relid, {})
+            for name, number in columns.items():
+                if number not in known.setdefault(name, []):
+                    known[name].append(number)
+                    self._is_kept = False
 
     def note(self, relid: int, columns: Mapping[int, str]) -> None:
         """A table goes on, with its columns changed so."""
@@ -125,6 +141,7 @@ class RuleBook:
                     "followed": self._followed,
                     "tables": self._tables,
                     "numbers": self._numbers,
+                    "names": self._names,
                 }
                 write_kept(self._path, kept)
             self._is_kept = True

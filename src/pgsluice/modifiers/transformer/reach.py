@@ -77,7 +77,6 @@ class Reach:
         self._numbers: dict[int, dict[str, int]] = {}  # by number of the table: those of ruled columns
         self._not_null: set[_Place] = set()
         self._random: set[_Place] = set()  # columns whose expressions go by chance
-        self._described: dict[tuple[int, str], set[int]] = {}  # by table and name: numbers of columns
         self._called: dict[TableName, set[str]] = {}  # by name of the table: columns that are changed
         self._noted: set[TableVersion] = set()
 
@@ -111,14 +110,13 @@ class Reach:
 
     def _learn_described(self, oid: int, of: Definition) -> TableRules | None:
         columns = {each["name"]: each["number"] for each in of["columns"]}
-        for name, number in columns.items():
-            self._described.setdefault((oid, name), set()).add(number)
+        self.book.note_names(oid, columns)
         return self.learn(oid, (of["schema"], of["name"]), columns)
 
     def _number(self, version: TableVersion, column: Column) -> int:
-        """Of a column that the catalog has not under its name any more: by changes of the schema."""
-        described = self._described.get((version.relid, column.name), set())
-        return column.number or (min(described) if len(described) == 1 else 0)
+        """Of a column that nobody has looked up, or whose name is gone: by what is known of its table."""
+        called = self.book.numbers_called(version.relid, column.name)
+        return column.number or (min(called) if len(called) == 1 else 0)
 
     def _points_anew(self, change: ObjectChange) -> bool:
         """Whether a column that was there has a rule now by a foreign key that was not."""
@@ -242,6 +240,8 @@ class Reach:
                 if column.number
             }
             self.book.note(version.relid, prints)
+            numbers = {column.name: column.number for column in version.columns if column.number}
+            self.book.note_names(version.relid, numbers)
             if (rules := self._tables.get(version.relid)) is not None:
                 known = self._numbers.get(version.relid, {})
                 self.book.note_name(version.relid, (rules.schema_, rules.table), known)
