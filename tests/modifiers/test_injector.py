@@ -279,7 +279,7 @@ def test_finders_of_your_own(read: Read) -> None:
         ({"identity": lambda _: ["zz"]}, "names zz, which it has no column of"),
         ({"version": lambda _: "c"}, "makes a value of type string"),
         ({"version": lambda _: "a / 2"}, "makes a value of type double"),
-        ({"version": lambda _: "zz + 1"}, "does not fit the table: UNRESOLVED_COLUMN"),
+        ({"version": lambda _: "zz + 1"}, "names zz, which is no column of the table"),
         ({"version": lambda _: "a +"}, "can't be parsed"),
     ],
 )
