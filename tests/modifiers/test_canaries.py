@@ -155,6 +155,7 @@ class Plan:
         yield "pg_dump", dumped.stdout
 
 
+@pytest.mark.timeout(600)
 def test_nothing_plain_leaves(database: Database, target_database: Database, tmp_path: Path) -> None:
     """Copied, streamed, refused, shown and logged; only ``schema log`` has what the source's own log has."""
     plan = Plan(database, target_database, tmp_path)
