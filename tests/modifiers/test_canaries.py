@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow.parquet as pq
+import pytest
 
 from pgsluice.source.snapshot.schema_dump import find_pg_dump
 
