@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow.parquet as pq
+import pytest
 
 from pgsluice.source.snapshot.schema_dump import find_pg_dump
 
@@ -155,6 +156,7 @@ class Plan:
         yield "pg_dump", dumped.stdout
 
 
+@pytest.mark.timeout(600)
 def test_nothing_plain_leaves(database: Database, target_database: Database, tmp_path: Path) -> None:
     """Copied, streamed, refused, shown and logged; only ``schema log`` has what the source's own log has."""
     plan = Plan(database, target_database, tmp_path)

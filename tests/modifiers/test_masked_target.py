@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -258,17 +257,20 @@ def test_rules_stay_with_what_is_renamed(
     assert first.run(once=True)
     assert target.rows("SELECT * FROM folk ORDER BY id") == [(n, "*" * 12) for n in (1, 2, 3, 4)]
     assert target.rows("SELECT * FROM people ORDER BY id") == [(n, "*" * 6) for n in (5, 6)]
-    # Which column had that name at some time is known by changes of the schema; of others nobody can tell.
-    for number, (name, is_known) in enumerate((("name", True), ("nickname", False)), start=7):
-        other = pipeline(
-            source, target, tmp_path, [{"table": "folk", "column_transformers": {name: {"name": "masking"}}}]
-        )
-        other._check = None
-        source.run(f"INSERT INTO folk VALUES ({number}, 'canary')")
-        words = r"public\.folk has no column nickname, which a rule is for"
-        with nullcontext() if is_known else pytest.raises(TransformError, match=words):
-            other.run(once=True)
-        assert "canary" not in str(target.rows("SELECT * FROM folk"))
+    # The state directory has the numbers. Without them nobody can tell: it stops.
+    late = [{"table": "folk", "column_transformers": {"name": {"name": "masking"}}}]
+    known = pipeline(source, target, tmp_path, late)
+    known._check = None
+    source.run("INSERT INTO folk VALUES (7, 'canary')")
+    assert known.run(once=True)
+    assert target.rows("SELECT title FROM folk WHERE id = 7") == [("*" * 6,)]
+    (tmp_path / "rules.json").unlink()
+    blind = pipeline(source, target, tmp_path, late)
+    blind._check = None
+    source.run("INSERT INTO folk VALUES (8, 'canary')")
+    with pytest.raises(TransformError, match=r"public\.folk has no column name, which a rule is for"):
+        blind.run(once=True)
+    assert "canary" not in str(target.rows("SELECT * FROM folk"))
 
 
 @pytest.mark.spark
