@@ -210,7 +210,10 @@ def errors_of_jobs() -> Iterator[None]:
     try:
         yield
     except Exception as exc:
-        raise error_of_job(exc) or exc from exc
+        error = error_of_job(exc)
+        if error is None:
+            raise  # with its own cause
+        raise error from exc
 
 
 class SchemaStep(LogStep):
