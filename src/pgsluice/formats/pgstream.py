@@ -15,7 +15,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from pgsluice.changelog.envelope import DELETE, INSERT, MESSAGE, SNAPSHOT, UPDATE
-from pgsluice.formats.json_text import EVENT_IDENTITY, is_injected
+from pgsluice.formats.json_text import EVENT_IDENTITY, TIMESTAMP, is_injected, json_of, lsn, quoted
 from pgsluice.schema.type_names import base_type, display_name
 
 if TYPE_CHECKING:
@@ -64,14 +64,16 @@ def _described(table: TableVersion, *, injected: bool) -> dict[str, Any]:
         "heads": [_head(column, ids.get(column.name, "")) for column in table.columns],
         "kinds": [_kind(column) for column in table.columns],
         "identity": [table.identity == "f" or column.in_identity for column in table.columns],
-        "names": [_json(column.name) for column in table.columns],
+        "names": [json_of(column.name) for column in table.columns],
         "ids": f'"table_pgstream_id":"{table.relid}","id_col_pgstream_id":{identity}',
     }
 
 
 def _head(column: Column, id_: str) -> str:
     """A column's JSON up to its value."""
-    return f'{{"id":"{id_}","name":{_json(column.name)},"type":{_json(display_name(column.type))},"value":'
+    return (
+        f'{{"id":"{id_}","name":{json_of(column.name)},"type":{json_of(display_name(column.type))},"value":'
+    )
 
 
 def _kind(column: Column) -> str:
@@ -81,36 +83,18 @@ def _kind(column: Column) -> str:
     return "text"
 
 
-def _json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _quoted(cell: str) -> str:
-    """SQL: a text as JSON. Inside the brackets stands one text in quotes, so trimming takes just them."""
-    return f"trim(BOTH '[]' FROM to_json(array({cell})))"
-
-
 def _cells(values: str, left_out: str) -> str:
     """SQL: a JSON array of the cells of a row. NaN and the infinities are no JSON numbers: text."""
     value = (
         "CASE WHEN v IS NULL THEN 'null' "
         "WHEN _table.kinds[i] = 'number' AND v RLIKE '^-?[0-9]' THEN v "
         "WHEN _table.kinds[i] = 'bool' THEN IF(v = 't', 'true', 'false') "
-        f"ELSE {_quoted('v')} END"
+        f"ELSE {quoted('v')} END"
     )
     cell = f"CASE WHEN {left_out} THEN NULL ELSE concat(_table.heads[i], {value}, '}}') END"
     return f"concat('[', array_join(transform({values}, (v, i) -> {cell}), ','), ']')"
 
 
-# Without a detour over the session's time zone, and with the digits that PostgreSQL would print.
-_TIMESTAMP: Final = (
-    "concat('\"', CAST(TIMESTAMP_NTZ '1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, "
-    "CAST(unix_micros(commit_ts) AS DECIMAL(20, 0)) / 1000000) AS STRING), '+00\"')"
-)
-_LSN: Final = (
-    f"IF(op = '{SNAPSHOT}', '0/0', "
-    "concat(hex(shiftrightunsigned(commit_lsn, 32)), '/', hex(commit_lsn & 4294967295)))"
-)
 _COLUMNS: Final = (
     f"CASE WHEN op IN ('{INSERT}', '{UPDATE}', '{SNAPSHOT}') "
     f"THEN {_cells('`values`', 'array_contains(unchanged, i)')} ELSE 'null' END"
@@ -126,15 +110,15 @@ _UNCHANGED: Final = (
 )
 _MESSAGE: Final = (
     f"IF(op = '{MESSAGE}', "
-    f"concat(',\"prefix\":', {_quoted('prefix')}, ',\"content\":', {_quoted('content')}), '')"
+    f"concat(',\"prefix\":', {quoted('prefix')}, ',\"content\":', {quoted('content')}), '')"
 )
 _EVENT_UP_TO_METADATA: Final = f"""concat(
     '{{"action":"', IF(op = '{SNAPSHOT}', '{INSERT}', op),
-    '","timestamp":', {_TIMESTAMP},
-    ',"lsn":"', {_LSN},
+    '","timestamp":', {TIMESTAMP},
+    ',"lsn":"', {lsn("commit_lsn")},
     '","seq":', seq,
-    ',"schema":', {_quoted("coalesce(schema, '')")},
-    ',"table":', {_quoted("coalesce(`table`, '')")},
+    ',"schema":', {quoted("coalesce(schema, '')")},
+    ',"table":', {quoted("coalesce(`table`, '')")},
     ',"columns":', {_COLUMNS},
     ',"identity":', {_IDENTITY},
     {_UNCHANGED},
